@@ -13,6 +13,8 @@ use palisade_protocol::{Connection, ProtocolError};
 use palisade_sandbox::apply::monitor::Outcome;
 use palisade_sandbox::apply::start::{Happening, Running};
 use palisade_sandbox::plan::{PROGRAM, Plan, SCHEMA, cache};
+use palisade_sandbox::registry::Number;
+use palisade_sandbox::registry::entry::Name;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -105,13 +107,19 @@ fn serve(command: &[OsString], begun: Instant) -> Result<u8, ServeError> {
     }
     let stream = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(input, 3)?);
     let mut connection = Connection::begin(stream, crate::palisaded::OWN_NAME)?;
-    let Order::Launch { program } = connection.receive()? else { return Err(ProtocolError::Gone.into()) };
+    let Order::Launch { program, name } = connection.receive()? else {
+        return Err(ProtocolError::Gone.into());
+    };
     if program != PROGRAM {
         let message = format!(
             "the program palisade makes plans of the form {PROGRAM}, and the library that it was started by {program}"
         );
         let hint = Some("install both of one version".to_owned());
         connection.send(&Told::Failed { message, hint, code: FAILURE })?;
+        return Ok(FAILURE);
+    }
+    if let Some(Err(error)) = name.as_deref().map(Name::check) {
+        connection.send(&Told::Failed { message: error.to_string(), hint: None, code: FAILURE })?;
         return Ok(FAILURE);
     }
     connection.send(&Told::Ready)?;
@@ -132,7 +140,7 @@ fn serve(command: &[OsString], begun: Instant) -> Result<u8, ServeError> {
         waiting: Mutex::default(),
         running: OnceLock::new(),
     });
-    Ok(link.launch(&plan, command, orders, begun))
+    Ok(link.launch(&plan, command, name.as_deref(), orders, begun))
 }
 
 fn content(file: &File) -> Result<Vec<u8>, rustix::io::Errno> {
@@ -149,14 +157,15 @@ impl Link {
         &'static self,
         plan: &Plan<'_>,
         command: &[OsString],
+        name: Option<&str>,
         orders: Connection,
         begun: Instant,
     ) -> u8 {
-        let presentation = Presentation { quiet: true, ..Presentation::default() };
+        let presentation = Presentation { quiet: true, name, ..Presentation::default() };
         let mut orders = Some(orders);
         let result = run::apply(plan, command, presentation, begun, true, &mut |happening| {
-            if let Happening::Started(running) = happening {
-                self.started(*running, orders.take());
+            if let Happening::Started(running, number) = happening {
+                self.started(*running, *number, orders.take());
             }
         });
         let code = match result {
@@ -176,12 +185,13 @@ impl Link {
         code
     }
 
-    fn started(&'static self, running: Running, orders: Option<Connection>) {
+    fn started(&'static self, running: Running, number: Number, orders: Option<Connection>) {
         let processes = self.running.get_or_init(|| Processes {
             command: Process::new(running.pid),
             init: running.init.map(Process::new),
         });
-        let told = self.tell(&Told::Started { pid: running.pid, init: running.init });
+        let number = number.to_string();
+        let told = self.tell(&Told::Started { pid: running.pid, init: running.init, number });
         let listens = orders.is_some_and(|orders| {
             let thread = std::thread::Builder::new().name("palisade-orders".to_owned());
             thread.spawn(move || self.obey(orders)).is_ok()

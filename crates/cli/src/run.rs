@@ -263,7 +263,7 @@ pub(crate) fn apply(
         };
         let mut attempt = || {
             start::run(plan, &invocation, &mut |happening| {
-                if let (Happening::Started(running), Some(status)) = (&happening, &mut status) {
+                if let (Happening::Started(running, _number), Some(status)) = (&happening, &mut status) {
                     status.emit(&Status::started(*running));
                 }
                 listen(&happening);

@@ -71,7 +71,7 @@ impl<'c> Witness<'c> {
         match happening {
             // Of what is used `palisade learn` keeps account.
             Happening::Used { .. } => {}
-            Happening::Started(running) => {
+            Happening::Started(running, _number) => {
                 self.asking.started(*running);
                 self.askers.started(*running);
             }

@@ -124,6 +124,7 @@ pub struct Child {
     begun: Begun,
     pid: i32,
     init: Option<i32>,
+    number: String,
     queue: Queue,
     end: Option<End>,
 }
@@ -132,7 +133,7 @@ impl Child {
     pub(crate) fn new(
         begun: Begun,
         connection: Connection,
-        (pid, init): (i32, Option<i32>),
+        (pid, init, number): (i32, Option<i32>, String),
         early: Vec<Told>,
     ) -> Self {
         let mut child = Self {
@@ -143,6 +144,7 @@ impl Child {
             begun,
             pid,
             init,
+            number,
             queue: Queue::default(),
             end: None,
         };
@@ -160,6 +162,12 @@ impl Child {
     #[must_use]
     pub const fn init(&self) -> Option<i32> {
         self.init
+    }
+
+    /// The number by which `palisade ps` lists the sandbox and `palisade watch --sandbox` shows what it is refused.
+    #[must_use]
+    pub fn number(&self) -> &str {
+        &self.number
     }
 
     /// What is heard of the sandbox, until the command has ended. Whoever reads it answers the questions in it.

@@ -41,6 +41,7 @@ pub(crate) struct Prepared {
 pub struct Command {
     sandbox: Sandbox,
     words: Vec<OsString>,
+    name: Option<String>,
     input: Option<Stream>,
     output: Option<Stream>,
     error: Option<Stream>,
@@ -59,7 +60,7 @@ pub struct Output {
 
 impl Command {
     pub(crate) fn new(sandbox: Sandbox, program: &OsStr) -> Self {
-        Self { sandbox, words: vec![program.to_owned()], input: None, output: None, error: None }
+        Self { sandbox, words: vec![program.to_owned()], name: None, input: None, output: None, error: None }
     }
 
     /// Adds an argument.
@@ -71,6 +72,13 @@ impl Command {
     /// Adds arguments.
     pub fn args<S: AsRef<OsStr>>(&mut self, arguments: impl IntoIterator<Item = S>) -> &mut Self {
         self.words.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// What its sandbox is called while it runs, in `palisade ps` and in events. No other sandbox of this user may be called so
+    /// by then.
+    pub fn name(&mut self, name: impl Into<String>) -> &mut Self {
+        self.name = Some(name.into());
         self
     }
 
@@ -197,7 +205,8 @@ impl Command {
         let mut begun = Begun::new(process).map_err(failed("watch the program palisade"))?;
         let talk = |source| Error::Talk { helper: helper.path().to_owned(), source };
         let mut connection = Connection::begin(ours, OWN_NAME).map_err(talk)?;
-        connection.send(&Order::Launch { program: PROGRAM.to_owned() }).map_err(talk)?;
+        let order = Order::Launch { program: PROGRAM.to_owned(), name: self.name.clone() };
+        connection.send(&order).map_err(talk)?;
         match connection.receive().map_err(talk)? {
             Told::Ready => {}
             Told::Failed { message, hint, code } => return Err(Error::Launch { message, hint, code }),
@@ -209,9 +218,9 @@ impl Command {
         let mut early = Vec::new();
         loop {
             match connection.receive().map_err(talk)? {
-                Told::Started { pid, init } => {
+                Told::Started { pid, init, number } => {
                     begun.is_watched = true;
-                    let mut child = Child::new(begun, connection, (pid, init), early);
+                    let mut child = Child::new(begun, connection, (pid, init, number), early);
                     (child.stdin, child.stdout, child.stderr) = (stdin, stdout, stderr);
                     return Ok(Some(child));
                 }

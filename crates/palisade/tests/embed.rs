@@ -2,7 +2,7 @@
 //! What a program that embeds Palisade can do.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
-use crate::everybody::{Place, children};
+use crate::everybody::{Place, children, helper};
 use palisade::{Answer, Error, ExitStatus, Message, Stream};
 use palisade_acceptance::patience::{Patience, eventually};
 use palisade_policy::{NetworkMode, View};
@@ -200,6 +200,32 @@ fn plans_are_kept_until_they_are_stale() {
     assert_eq!(name(), before);
     std::fs::write(&file, "schema = 1\n[process]\nhostname = \"another\"\n").unwrap();
     assert_eq!(name(), "another");
+}
+
+/// `palisade ps` lists what a program has started, by name and number.
+#[test]
+fn a_sandbox_is_listed_by_its_name() {
+    let place = Place::new();
+    let runtime = place.work().join("runtime");
+    std::fs::create_dir(&runtime).unwrap();
+    let sandbox = place.sandbox().variable("XDG_RUNTIME_DIR", &runtime);
+    let mut command = sandbox.command("sleep");
+    let mut child = command.arg("612").name("web").spawn().unwrap();
+    let list = || {
+        let mut ps = std::process::Command::new(helper().path());
+        let output = ps.arg("ps").env("XDG_RUNTIME_DIR", &runtime).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let line = list().lines().find(|line| line.contains("sleep 612")).unwrap().to_owned();
+    assert!(line.starts_with(child.number()) && line.contains(" web "), "{line} {}", child.number());
+    // Two at the same time can't be called so, and not everything is a name.
+    for (name, why) in [("web", "web"), ("../web", "only letters")] {
+        let Err(Error::Launch { message, .. }) = command.name(name).spawn() else { panic!("{name}") };
+        assert!(message.contains(why), "{message}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!list().contains("sleep 612"));
 }
 
 /// Programs inside can be refused without end; each refusal is told or counted.

@@ -69,7 +69,7 @@ fn a_library_of_another_version_is_told_so() {
         .spawn()
         .unwrap();
     let mut connection = Connection::begin(ours, "a test").unwrap();
-    connection.send(&Order::Launch { program: "0.0.1-of-old".into() }).unwrap();
+    connection.send(&Order::Launch { program: "0.0.1-of-old".into(), name: None }).unwrap();
     let Told::Failed { message, hint, code } = connection.receive().unwrap() else { panic!() };
     assert!(message.contains("0.0.1-of-old") && hint.is_some() && code == 125, "{message}");
     assert_eq!(child.wait().unwrap().code(), Some(125));

@@ -21,6 +21,8 @@ pub enum Order {
     Launch {
         /// The version of the plan's form: a plan of another program isn't understood.
         program: String,
+        /// What the sandbox is called while it runs.
+        name: Option<String>,
     },
     /// The answer to [`Told::Question`].
     Answer {
@@ -65,6 +67,8 @@ pub enum Told {
         pid: i32,
         /// The first process of the sandbox, if it has one of its own.
         init: Option<i32>,
+        /// The launch's number, as `palisade ps` lists it.
+        number: String,
     },
     /// Something was decided.
     Event(Box<Event>),

@@ -77,7 +77,7 @@ pub struct Running {
 #[derive(Debug)]
 pub enum Happening<'h> {
     /// It runs.
-    Started(Running),
+    Started(Running, Number),
     /// The broker refused to write a protected name.
     Refused {
         /// What, and why.
@@ -326,7 +326,7 @@ fn apply(
     // While the command already runs; whoever hears that it does finds it.
     let entry = list(started.command, started.init, false);
     let entry = told(entry, tell);
-    tell(Happening::Started(Running { pid: started.command, init: started.init }));
+    tell(Happening::Started(Running { pid: started.command, init: started.init }, invocation.number));
     let children = Children::of(&started);
     let gateway = Gateway::of(plan, network.as_ref(), publish, &started, invocation.serve_network, tell);
     let mut keeper = Keeper::of(&started, ear.as_ref(), buses, gateway, invocation.parent);
