@@ -135,11 +135,18 @@ fn nothing_inside_draws_over_a_question_for_a_call() {
 const UNTIL_TOLD: &str =
     "until [ -e asked ]; do sleep 0.05; done; python3 ask.py; until [ -e over ]; do sleep 0.05; done";
 
-/// Ends such a launch, and forgets it.
+/// Ends such a launch, and forgets it. What was drawn before can reach the screen after that, over anything: the shell says that it
+/// goes on until that is seen.
 fn end(place: &Place, terminal: &Terminal<'_>) {
     place.write("work/over", "");
-    terminal.wait_for("ended");
-    for made in ["came", "asked", "over"] {
+    assert!(eventually(|| place.work.join("left").exists()), "the launch doesn't end");
+    let is_seen = eventually(|| {
+        terminal.line("clear; echo en''ded");
+        pause(Duration::from_millis(200));
+        terminal.screen().lines().any(|line| line == "ended")
+    });
+    assert!(is_seen, "{}", terminal.screen());
+    for made in ["came", "asked", "over", "left"] {
         std::fs::remove_file(place.work.join(made)).unwrap();
     }
 }
@@ -156,9 +163,7 @@ fn who_is_hard_to_stop_draws_over_no_question() {
         ] {
             // The broker doesn't go with tracing.
             let run = if painter.contains("trace") { run.replace("told", "traced") } else { run.to_owned() };
-            terminal.line(&format!(
-                "clear; {run} -- sh -c '{painter} & {UNTIL_TOLD}'; sleep 0.2; echo; echo en''ded"
-            ));
+            terminal.line(&format!("clear; {run} -- sh -c '{painter} & {UNTIL_TOLD}'; : >left"));
             terminal.wait_for("Install?");
             place.write("work/asked", "");
             terminal.wait_for(QUESTION);
@@ -180,9 +185,8 @@ fn who_is_hard_to_stop_draws_over_no_question() {
 #[test]
 fn what_is_left_in_a_pipe_to_the_outside_covers_no_question() {
     on_terminals(|place, terminal, run| {
-        let line = format!(
-            "{run} -- sh -c 'python3 fill.py & {UNTIL_TOLD}' | setsid python3 hold.py; sleep 0.2; echo; echo en''ded"
-        );
+        let line =
+            format!("{run} -- sh -c 'python3 fill.py & {UNTIL_TOLD}' | setsid python3 hold.py; : >left");
         terminal.line(&line);
         assert!(eventually(|| place.work.join("filled").exists()), "nothing fills the pipe");
         place.write("work/asked", "");
@@ -192,9 +196,8 @@ fn what_is_left_in_a_pipe_to_the_outside_covers_no_question() {
         terminal.wait_for("Install?");
         end(place, terminal);
         // Who reads what comes is in nobody's way.
-        let line = format!(
-            "clear; {run} -- sh -c 'setsid python3 paint.py & {UNTIL_TOLD}' | setsid cat; sleep 0.2; echo; echo en''ded"
-        );
+        let line =
+            format!("clear; {run} -- sh -c 'setsid python3 paint.py & {UNTIL_TOLD}' | setsid cat; : >left");
         terminal.line(&line);
         terminal.wait_for("Install?");
         place.write("work/asked", "");
