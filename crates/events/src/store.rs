@@ -105,19 +105,10 @@ impl Store {
     /// As [`Store::open`].
     pub fn open_within(path: &Path, patience: Duration) -> Result<Self, StoreError> {
         let place = Place::make(path)?;
-        let (mut aside, mut seen) = (None, None);
-        // Others may make one or move one away meanwhile, but not for ever.
-        for _attempt in 0..4 {
-            match (Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_WRITE, patience, &mut seen), seen) {
-                (Ok(Some(store)), _) => return Ok(Self { aside, ..store }),
-                (Ok(None), _) => place.create(layout::make)?,
-                (Err(StoreError::Damaged { .. }), Some(damaged)) => {
-                    aside = place.set_aside(damaged)?.or(aside);
-                }
-                (Err(error), _) => return Err(error),
-            }
-        }
-        Err(StoreError::Busy { path: place.file })
+        let (store, aside) = place.open(layout::make, |seen| {
+            Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_WRITE, patience, seen)
+        })?;
+        Ok(Self { aside, ..store })
     }
 
     /// Opens the store at `path` for reading; none if there is none.
@@ -126,13 +117,7 @@ impl Store {
     /// When it can't be opened or believed, is damaged or a newer program's.
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
         let Some(place) = Place::find(path)? else { return Ok(None) };
-        let mut seen = None;
-        let found = Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY, layout::PATIENCE, &mut seen);
-        match found {
-            // What went away or was replaced in the middle of it isn't there: the next look finds the other.
-            Err(StoreError::Sqlite { .. }) if place.identity()? != seen => Ok(None),
-            found => found,
-        }
+        place.read(|seen| Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY, layout::PATIENCE, seen))
     }
 
     /// Opens the file that is there; says which one that was, also when it is no store.

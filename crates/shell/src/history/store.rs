@@ -109,19 +109,9 @@ impl Store {
     /// When it can't be made, opened or believed, is locked or a newer program's.
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         let place = Place::make(file)?;
-        let (mut aside, mut seen) = (None, None);
-        // Others may make one or move one away meanwhile, but not for ever.
-        for _attempt in 0..4 {
-            match (Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_WRITE, &mut seen), seen) {
-                (Ok(Some(store)), _) => return Ok(Self { aside, ..store }),
-                (Ok(None), _) => place.create(layout::make)?,
-                (Err(StoreError::Damaged { .. }), Some(damaged)) => {
-                    aside = place.set_aside(damaged)?.or(aside);
-                }
-                (Err(error), _) => return Err(error),
-            }
-        }
-        Err(StoreError::Busy { path: place.file })
+        let (store, aside) = place
+            .open(layout::make, |seen| Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_WRITE, seen))?;
+        Ok(Self { aside, ..store })
     }
 
     /// Opens the store at `file` for reading; none if there is none. Makes no store.
@@ -130,12 +120,7 @@ impl Store {
     /// When it can't be opened or believed, is locked, damaged or a newer program's.
     pub fn read(file: &Path) -> Result<Option<Self>, StoreError> {
         let Some(place) = Place::find(file)? else { return Ok(None) };
-        let mut seen = None;
-        match Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY, &mut seen) {
-            // What went away or was replaced in the middle of it isn't there.
-            Err(StoreError::Sqlite { .. }) if place.identity()? != seen => Ok(None),
-            found => found,
-        }
+        place.read(|seen| Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY, seen))
     }
 
     /// Opens the file that is there; says which one that was, also when it is no store.

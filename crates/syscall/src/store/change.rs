@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::time::SystemTime;
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{Binary, Learned, Store, StoreError};
 use crate::Syscall;
@@ -142,15 +142,7 @@ impl Store {
         if self.place.identity()? != Some(self.identity) {
             *self = Self::open(&self.place.file)?;
         }
-        // A writer's from the start: one that becomes it later can fail at once.
-        self.connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .and_then(|transaction| {
-                let changed = change(&transaction)?;
-                transaction.commit()?;
-                Ok(changed)
-            })
-            .map_err(|source| StoreError::of(action, &self.place.file, source))
+        palisade_database::change(&mut self.connection, &self.place.file, action, change)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{Store, StoreError};
 use crate::history::Entry;
@@ -179,15 +179,7 @@ impl Store {
         action: &'static str,
         change: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        // A writer's from the start: one that becomes it later can fail at once.
-        self.connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .and_then(|transaction| {
-                let changed = change(&transaction)?;
-                transaction.commit()?;
-                Ok(changed)
-            })
-            .map_err(|source| StoreError::of(action, &self.place.file, source))
+        palisade_database::change(&mut self.connection, &self.place.file, action, change)
     }
 }
 
