@@ -2,16 +2,13 @@
 //! Paired measurement: in every round each contender runs once, in a new random order, so that whatever the machine does meanwhile
 //! (clock changes, neighbours, the teardown of an earlier network namespace) falls on all of them alike.
 
-use std::thread::sleep;
 use std::time::Duration;
 
 use crate::bench::{Bench, BenchError};
 use crate::launch::{Invocation, LaunchError, Launched, Launcher};
+use crate::rounds::{self, Turn};
 use crate::summary::Table;
 use crate::workload::{Check, Failure};
-
-/// After so many failures a contender is not run any more: its row is invalid anyway, and each failure may cost a full time limit.
-pub(crate) const GIVE_UP_AFTER: usize = 5;
 
 /// How a table is measured.
 #[derive(Clone, Copy, Debug)]
@@ -77,35 +74,15 @@ pub(crate) fn interleave(
     contenders: &[Contender],
     pace: &Pace,
 ) -> Result<Raced, BenchError> {
-    let mut series: Vec<Series> = contenders.iter().map(Series::of).collect();
-    let mut order: Vec<usize> = (0..contenders.len()).collect();
-    for round in 0..pace.warm_up + pace.rounds {
-        bench.random.shuffle(&mut order);
-        bench.between_rounds(|random| {
-            Table::summarise(title, round.saturating_sub(pace.warm_up), pace.burst, series.clone(), random)
-        })?;
-        for &index in &order {
-            if series[index].failed_at_start || series[index].failed.len() >= GIVE_UP_AFTER {
-                continue;
-            }
-            let sample = match burst(&contenders[index], pace.burst, &bench.launcher) {
-                Err(LaunchError::Stopped) => return Ok(Raced { series, stopped: true }),
-                sample => sample?,
-            };
-            let series = &mut series[index];
-            sleep(pace.gap);
-            match (round.checked_sub(pace.warm_up), sample) {
-                (None, Ok(_)) => {}
-                (None, Err(failure)) => {
-                    series.failed.push(failure);
-                    series.failed_at_start = true;
-                }
-                (Some(round), Ok(sample)) => series.samples.push(Sample { round, ..sample }),
-                (Some(_), Err(failure)) => series.failed.push(failure),
-            }
+    let series = contenders.iter().map(Series::of).collect();
+    let summarise =
+        |rounds, series, random: &mut _| Table::summarise(title, rounds, pace.burst, series, random);
+    rounds::run(bench, pace, series, summarise, |bench, index, _round| {
+        match burst(&contenders[index], pace.burst, &bench.launcher) {
+            Err(LaunchError::Stopped) => Ok(Turn::Stopped),
+            sample => Ok(Turn::Ended(sample?)),
         }
-    }
-    Ok(Raced { series, stopped: false })
+    })
 }
 
 fn burst(

@@ -4,7 +4,7 @@
 //!
 //! In reading order: [`options`] is the command line; [`suite`] what a suite is and [`suites`] the suites; [`bench`] what they share.
 //! [`entry`], [`peers`] and [`template`] say which launchers there are and how each is called, [`workload`] what they run and
-//! [`proof`] how they are seen to isolate. [`launch`] is one run, [`interleave`] all of them, [`statistics`] and [`summary`] what
+//! [`proof`] how they are seen to isolate. [`launch`] is one run, [`rounds`] and [`interleave`] all of them, [`statistics`] and [`summary`] what
 //! they mean, [`report`] how that is shown, [`output`] where it goes, [`compare`] two of them side by side, [`goal`] what is to be reached. [`profiles`] measures what opens applications,
 //! [`agents`] what agents run and whom they talk to,
 //! [`syscalls`] what single system calls cost,
@@ -35,6 +35,7 @@ mod programs;
 mod proof;
 mod random;
 mod report;
+mod rounds;
 mod scopes;
 mod session;
 mod shell;

@@ -4,7 +4,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 
 use super::AgentsError;
 use super::attend::{Step, attend};
@@ -12,9 +11,10 @@ use super::names::NAME;
 use super::server::Servers;
 use crate::bench::{Bench, BenchError};
 use crate::goal::{Bound, Goal, Unit};
-use crate::interleave::{GIVE_UP_AFTER, Pace, Sample, Series};
+use crate::interleave::{Pace, Sample, Series};
 use crate::launch::{Invocation, LaunchError};
 use crate::random::Random;
+use crate::rounds::{self, Turn};
 use crate::statistics::{Estimate, estimate};
 use crate::suite::{gap, rounds};
 use crate::summary::Table;
@@ -289,44 +289,29 @@ impl<'a> Traffic<'a> {
             burst: 1,
         };
         bench.say(&format!("{title}: {} rounds of {} clients", pace.rounds, clients.len()));
-        let mut series: Vec<Series> =
-            clients.iter().map(|client| Series::begun(client.name, client.invocation.display())).collect();
+        let begun = |client: &Client| Series::begun(client.name, client.invocation.display());
+        let series = clients.iter().map(begun).collect();
         let mut beside = vec![Vec::new(); clients.len()];
-        let mut order: Vec<usize> = (0..clients.len()).collect();
-        for round in 0..pace.warm_up + pace.rounds {
-            bench.random.shuffle(&mut order);
-            bench.between_rounds(|random| {
-                Table::summarise(title, round.saturating_sub(pace.warm_up), 1, series.clone(), random)
-            })?;
-            for &index in &order {
-                if series[index].failed_at_start || series[index].failed.len() >= GIVE_UP_AFTER {
-                    continue;
+        let summarise = |rounds, series, random: &mut _| Table::summarise(title, rounds, 1, series, random);
+        let raced = rounds::run(bench, &pace, series, summarise, |bench, index, round| {
+            let (limit, stop) = (bench.options.limit(), bench.session.stop());
+            let client = &clients[index];
+            let steps = match attend(&client.invocation, &self.helper, 2, limit, stop) {
+                Err(LaunchError::Stopped) => return Ok(Turn::Stopped),
+                steps => steps.map_err(AgentsError::from)?,
+            };
+            Ok(Turn::Ended(steps.and_then(|steps| client.sample(&steps)).map(|(sample, found)| {
+                if round.is_some() {
+                    beside[index].extend(found);
                 }
-                let (limit, stop) = (bench.options.limit(), bench.session.stop());
-                let steps = match attend(&clients[index].invocation, &self.helper, 2, limit, stop) {
-                    Err(LaunchError::Stopped) => {
-                        let begun = Table::summarise(title, pace.rounds, 1, series, &mut bench.random);
-                        match bench.keep_begun(begun)? {}
-                    }
-                    steps => steps.map_err(AgentsError::from)?,
-                };
-                let (client, series) = (&clients[index], &mut series[index]);
-                sleep(pace.gap);
-                let sample = steps.and_then(|steps| client.sample(&steps));
-                match (round.checked_sub(pace.warm_up), sample) {
-                    (None, Ok(_)) => {}
-                    (None, Err(failure)) => {
-                        series.failed.push(failure);
-                        series.failed_at_start = true;
-                    }
-                    (Some(round), Ok((sample, found))) => {
-                        series.samples.push(Sample { round, ..sample });
-                        beside[index].extend(found);
-                    }
-                    (Some(_), Err(failure)) => series.failed.push(failure),
-                }
-            }
+                sample
+            })))
+        })?;
+        if raced.stopped {
+            let table = summarise(pace.rounds, raced.series, &mut bench.random);
+            match bench.keep_begun(table)? {}
         }
+        let series = raced.series;
         for (series, beside) in series.iter().zip(&mut beside) {
             // What failed has no figures.
             if !series.valid() {

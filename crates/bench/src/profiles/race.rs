@@ -2,16 +2,15 @@
 //! Paired measurement, as [`crate::interleave`], of what depends on kept plans: these are forgotten before a cold run, outside the
 //! time that is measured, and a hot run must have used the one that was there.
 
-use std::thread::sleep;
-
 use serde::Deserialize;
 
 use super::ProfilesError;
 use super::home::Home;
 use crate::bench::{Bench, BenchError};
 use crate::environment;
-use crate::interleave::{GIVE_UP_AFTER, Pace, Sample, Series};
+use crate::interleave::{Pace, Sample, Series};
 use crate::launch::{Invocation, LaunchError, Launched, Launcher, Run};
+use crate::rounds::{self, Turn};
 use crate::summary::Table;
 use crate::workload::{Check, Failure};
 
@@ -58,39 +57,21 @@ pub(crate) fn race(
     runners: &[Runner<'_>],
     pace: &Pace,
 ) -> Result<Table, BenchError> {
-    let mut series: Vec<Series> = runners.iter().map(Runner::begin).collect();
-    let mut order: Vec<usize> = (0..runners.len()).collect();
-    for round in 0..pace.warm_up + pace.rounds {
-        bench.random.shuffle(&mut order);
-        bench.between_rounds(|random| {
-            Table::summarise(title, round.saturating_sub(pace.warm_up), pace.burst, series.clone(), random)
-        })?;
-        for &index in &order {
-            if series[index].failed_at_start || series[index].failed.len() >= GIVE_UP_AFTER {
-                continue;
-            }
-            let sample = match runners[index].sample(&bench.launcher) {
-                Err(ProfilesError::Launch(LaunchError::Stopped)) => {
-                    let begun = Table::summarise(title, pace.rounds, pace.burst, series, &mut bench.random);
-                    match bench.keep_begun(begun)? {}
-                }
-                sample => sample?,
-            };
-            let series = &mut series[index];
-            sleep(pace.gap);
-            match (round.checked_sub(pace.warm_up), sample) {
-                (None, Ok(_)) => {}
-                (None, Err(failure)) => {
-                    series.failed.push(failure);
-                    series.failed_at_start = true;
-                }
-                (Some(round), Ok(sample)) => series.samples.push(Sample { round, ..sample }),
-                (Some(_), Err(failure)) => series.failed.push(failure),
-            }
+    let series = runners.iter().map(Runner::begin).collect();
+    let summarise =
+        |rounds, series, random: &mut _| Table::summarise(title, rounds, pace.burst, series, random);
+    let raced = rounds::run(bench, pace, series, summarise, |bench, index, _round| {
+        match runners[index].sample(&bench.launcher) {
+            Err(ProfilesError::Launch(LaunchError::Stopped)) => Ok(Turn::Stopped),
+            sample => Ok(Turn::Ended(sample?)),
         }
+    })?;
+    let table = summarise(pace.rounds, raced.series, &mut bench.random);
+    if raced.stopped {
+        match bench.keep_begun(table)? {}
     }
     bench.environment.memory_floor_byte = environment::own_peak();
-    Ok(Table::summarise(title, pace.rounds, pace.burst, series, &mut bench.random))
+    Ok(table)
 }
 
 impl Runner<'_> {

@@ -2,13 +2,12 @@
 //! Paired measurement, as [`crate::interleave`], of callers that measure themselves: what is compared is the time of a call, not of a
 //! launch. What the calls returned is looked at in every round.
 
-use std::thread::sleep;
-
 use super::stage::Timed;
 use crate::bench::{Bench, BenchError};
-use crate::interleave::{GIVE_UP_AFTER, Sample, Series};
+use crate::interleave::{Pace, Sample, Series};
 use crate::launch::{Invocation, LaunchError, Launched, Run};
 use crate::random::Random;
+use crate::rounds::{self, Turn};
 use crate::suite::gap;
 use crate::summary::{Scale, Table};
 use crate::workload::{Check, Failure};
@@ -37,44 +36,24 @@ pub(crate) fn race(
     rounds: usize,
 ) -> Result<Table, BenchError> {
     bench.say(&format!("{title}: {rounds} rounds of {} callers", contenders.len()));
-    let mut series: Vec<Series> = contenders
-        .iter()
-        .map(|one| Series::begun(&one.name, one.invocation.display()).of_peer(one.peer))
-        .collect();
-    let mut order: Vec<usize> = (0..contenders.len()).collect();
-    for round in 0..WARM_UP + rounds {
-        bench.random.shuffle(&mut order);
-        bench.between_rounds(|random| {
-            summarise(title, round.saturating_sub(WARM_UP), series.clone(), random)
-        })?;
-        for &index in &order {
-            let contender = &contenders[index];
-            if series[index].failed_at_start || series[index].failed.len() >= GIVE_UP_AFTER {
-                continue;
-            }
-            let sample = match bench.launcher.run(&contender.invocation) {
-                Ok(Launched::Ended(run)) => read(&run, contender),
-                Ok(Launched::NotStarted(why)) => Err(Failure::NotStarted { why }),
-                Err(LaunchError::Stopped) => {
-                    let begun = summarise(title, rounds, series, &mut bench.random);
-                    match bench.keep_begun(begun)? {}
-                }
-                Err(error) => return Err(error.into()),
-            };
-            let series = &mut series[index];
-            sleep(gap(bench.options.gap));
-            let counted = round.checked_sub(WARM_UP);
-            match (counted, sample) {
-                (None, Ok(_)) => {}
-                (Some(round), Ok(sample)) => series.samples.push(Sample { round, ..sample }),
-                (_, Err(failure)) => {
-                    series.failed.push(failure);
-                    series.failed_at_start |= counted.is_none();
-                }
-            }
+    let begun = |one: &Contender| Series::begun(&one.name, one.invocation.display()).of_peer(one.peer);
+    let series = contenders.iter().map(begun).collect();
+    let pace = Pace { rounds, warm_up: WARM_UP, gap: gap(bench.options.gap), burst: 1 };
+    let summarise = |rounds, series, random: &mut _| summarise(title, rounds, series, random);
+    let raced = rounds::run(bench, &pace, series, summarise, |bench, index, _round| {
+        let contender = &contenders[index];
+        match bench.launcher.run(&contender.invocation) {
+            Ok(Launched::Ended(run)) => Ok(Turn::Ended(read(&run, contender))),
+            Ok(Launched::NotStarted(why)) => Ok(Turn::Ended(Err(Failure::NotStarted { why }))),
+            Err(LaunchError::Stopped) => Ok(Turn::Stopped),
+            Err(error) => Err(error.into()),
         }
+    })?;
+    let table = summarise(rounds, raced.series, &mut bench.random);
+    if raced.stopped {
+        match bench.keep_begun(table)? {}
     }
-    Ok(summarise(title, rounds, series, &mut bench.random))
+    Ok(table)
 }
 
 fn summarise(title: &str, rounds: usize, series: Vec<Series>, random: &mut Random) -> Table {
