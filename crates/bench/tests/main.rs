@@ -9,6 +9,7 @@ mod command_line;
 mod gate;
 mod guard;
 mod honest;
+mod readme;
 mod scopes;
 mod shell;
 mod syscalls;
