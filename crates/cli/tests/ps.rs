@@ -499,9 +499,9 @@ fn a_directory_that_others_have_a_hand_in_is_refused_once_and_the_launch_goes_on
             ("echo >$D".to_owned(), "no directory".to_owned()),
         ] {
             let script = format!(
-                "{squat}; ls -la $D/ $D >/tmp/before\n\
+                "{squat}; look() {{ ls -ld --full-time $D; ls -lA --full-time $D/; }}; look >/tmp/before\n\
                  $P run -- echo ran; $P run -- echo again; $P run --quiet -- echo quietly\n\
-                 $P ps; echo code $?; ls -la $D/ $D | cmp - /tmp/before"
+                 $P ps; echo code $?; look | cmp - /tmp/before"
             );
             let run = in_private_tmp(&place, "-o mode=1777", &script);
             assert!(run.out.contains("ran\nagain\nquietly\n") && run.out.contains("code 2\n"), "{run:?}");
