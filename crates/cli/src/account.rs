@@ -3,7 +3,6 @@
 //! program is started anew with.
 
 use crate::output;
-use crate::run::FAILURE;
 use clap::{Command as Parser, CommandFactory};
 use palisade_sandbox::apply::account::{self, BecomeError};
 use std::ffi::OsString;
@@ -26,13 +25,15 @@ fn hint(error: &BecomeError, arguments: &[OsString]) -> Option<String> {
     })
 }
 
-/// Becomes `name`, if the caller isn't: then this program is started anew and this doesn't return. Otherwise, or when
-/// it can't, the exit code to end with, if any.
-pub(crate) fn ensure(name: Option<&str>, arguments: &[OsString]) -> Option<u8> {
+/// Becomes the user `name`, unless the caller is that user: starts this program anew, and doesn't return then. Returns whether the
+/// caller may go on; if not, the error has been said.
+pub(crate) fn ensure(name: Option<&str>, arguments: &[OsString]) -> bool {
     let anew = || without_option(arguments, &<crate::Cli as CommandFactory>::command());
-    let error = account::ensure(name?, env!("CARGO_BIN_NAME"), anew).err()?;
-    output::error(&error, hint(&error, arguments).as_deref());
-    Some(FAILURE)
+    let became = name.map_or(Ok(()), |name| account::ensure(name, env!("CARGO_BIN_NAME"), anew));
+    if let Err(error) = &became {
+        output::error(error, hint(error, arguments).as_deref());
+    }
+    became.is_ok()
 }
 
 /// The arguments without this option, as far as they are the launcher's.

@@ -29,7 +29,7 @@ pub(crate) const YES: u8 = 0;
 /// The answer is no.
 pub(crate) const NO: u8 = 1;
 /// There is no answer.
-const ERROR: u8 = 2;
+pub(crate) const ERROR: u8 = 2;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]

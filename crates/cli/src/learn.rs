@@ -84,6 +84,11 @@ impl Options {
     pub(crate) fn request(&self, matches: &ArgMatches) -> Result<Request, RequestError> {
         self.run.request(matches)
     }
+
+    /// The user to run as.
+    pub(crate) fn account(&self) -> Option<&str> {
+        self.run.launch.account.as_deref()
+    }
 }
 
 /// Learns a command. The exit code is the command's. `second`: where the first run has left what was learned, if this is

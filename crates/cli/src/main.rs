@@ -255,14 +255,19 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     let account = match &cli.verb {
         Verb::Run(options) => options.launch.account.as_deref(),
         Verb::Open(options) => options.launch.account.as_deref(),
+        Verb::Learn(options) => options.account(),
         Verb::Explain(options) => options.asked.launch.account.as_deref(),
         Verb::Check(options) => options.asked.launch.account.as_deref(),
         Verb::Doctor(options) => options.asked.launch.account.as_deref(),
         Verb::Package(options) => options.launch.account.as_deref(),
         _ => None,
     };
-    if let Some(code) = account::ensure(account, arguments) {
-        return code;
+    let failure = match &cli.verb {
+        Verb::Run(_) | Verb::Open(_) | Verb::Learn(_) => run::FAILURE,
+        _ => answer::ERROR,
+    };
+    if !account::ensure(account, arguments) {
+        return failure;
     }
     match (&cli.verb, matches.subcommand()) {
         (Verb::Run(options), Some((_run, matches))) => run::run(options, matches, arguments, begun),

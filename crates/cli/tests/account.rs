@@ -93,6 +93,27 @@ fn profiles_and_options_are_the_accounts() {
     }
 }
 
+/// Every verb goes by the plan of the launch.
+#[test]
+fn the_account_is_every_verbs() {
+    let Some((root, user)) = people() else { return };
+    let ask = |verb: &str, account: &str, words: &[&str]| {
+        let mut command = root.command(root.binary());
+        job::finish(command.args([verb, "--account", account]).args(words))
+    };
+    let plan =
+        |verb: &str| ask(verb, user.name(), &["--dry-run", "--json", "--", "/bin/true"]).ok().to_owned();
+    let launched = plan("run");
+    assert!(launched.contains(&format!("\"host_uid\": {}", user.uid)));
+    for verb in ["explain", "check", "doctor"] {
+        assert!(plan(verb) == launched, "{verb}");
+        ask(verb, "no-such-account", &["--dry-run"]).refused(2, &["there is no account"]).with_hint();
+    }
+    let learned = ask("learn", user.name(), &["--quiet", "--output", "-", "-c", "id -un"]);
+    assert!(learned.ok().starts_with(user.name()), "{learned:?}");
+    ask("learn", "no-such-account", &["-c", "id"]).refused(125, &["there is no account"]).with_hint();
+}
+
 #[test]
 fn only_root_becomes_somebody_else() {
     for place in everybody().into_iter().filter(|place| !place.is_root()) {
