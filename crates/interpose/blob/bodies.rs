@@ -52,7 +52,8 @@ impl Body {
 
     /// Where it goes with the number in `eax`.
     pub(crate) fn kind(self) -> u64 {
-        // SAFETY: written before the body was known.
+        // SAFETY: needed: the slots are at fixed addresses. Sound: `self.0` is the number of a body that was made, the fields
+        // were written before its number was told, and this one never changes.
         unsafe { (*self.slot()).kind }
     }
 
@@ -62,32 +63,33 @@ impl Body {
         if is_timed() {
             return self.address() + PLAIN;
         }
-        // SAFETY: as above.
+        // SAFETY: needed and sound as in `kind`: `plain` never changes either.
         unsafe { (*self.slot()).plain }
     }
 
     /// Where a jump leads: the number needn't be in `eax` for an answer that is known.
     pub(crate) fn entry(self) -> u64 {
         let known = [answer, counted_answer].map(|code| code as *const () as u64);
-        // SAFETY: written before the body was known.
+        // SAFETY: needed and sound as in `kind`: `common` never changes either.
         if known.contains(unsafe { &(*self.slot()).common }) { self.kind() } else { self.address() }
     }
 
     /// One trap more; answers how many there were before.
     pub(crate) fn trapped(self) -> u32 {
-        // SAFETY: the field is only used atomically once the body is known.
+        // SAFETY: needed: the slots are at fixed addresses. Sound: the field is aligned, and every access to it is atomic once
+        // the body's number is told.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.slot()).traps) }.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The last trap is to be counted by the next one: what it was to lead to didn't happen.
     pub(crate) fn not_tried(self) {
-        // SAFETY: as above.
+        // SAFETY: needed and sound as in `trapped`: every access to the field is atomic.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.slot()).traps) }.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The site and the number.
     pub(crate) fn pair(self) -> (u64, u64) {
-        // SAFETY: written before the body was known.
+        // SAFETY: needed and sound as in `kind`: `back` and `number` never change either.
         unsafe { ((*self.slot()).back - 2, u64::from((*self.slot()).number)) }
     }
 }
@@ -140,9 +142,7 @@ pub(crate) fn count(number: u64, a: [u64; 6], result: i64, ticks: u64) {
         to.store(from, Ordering::Relaxed);
     }
     record.result.store(result as u64, Ordering::Relaxed);
-    // SAFETY: asks for a number.
-    let thread = unsafe { call::call(number::GETTID, 0, 0, 0) } as u32;
-    record.thread.store(thread, Ordering::Relaxed);
+    record.thread.store(call::thread(), Ordering::Relaxed);
     record.number.store(number as u32 + 1, Ordering::Release);
 }
 
@@ -153,7 +153,8 @@ const NEAR: usize = 16;
 
 /// A place in the index, of [`HASHED`].
 fn index(place: usize) -> &'static AtomicU32 {
-    // SAFETY: HASHED words of the process's own, only used atomically.
+    // SAFETY: needed: the index is at a fixed address. Sound: it has HASHED aligned words, the process keeps them, and every
+    // access is atomic.
     unsafe { AtomicU32::from_ptr((INDEX + 4 * (place % HASHED)) as *mut u32) }
 }
 
@@ -336,7 +337,8 @@ fn make(site: u64, call: u64) -> Option<Body> {
         number::EXIT | number::EXIT_GROUP => slot.kind = pass,
         _ => {}
     }
-    // SAFETY: the slot is this call's alone until its number is in the index.
+    // SAFETY: needed: the slots are at fixed addresses. Sound: the slot was given to this call alone, and no other thread knows
+    // its number until that is in the index.
     unsafe { body.slot().write(slot) };
     Some(body)
 }

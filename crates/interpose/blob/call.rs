@@ -78,7 +78,8 @@ pub(crate) unsafe fn raw(number: u64, a: [u64; 6]) -> i64 {
 ///
 /// As the call asks for.
 pub(crate) unsafe fn call(number: u64, a: u64, b: u64, c: u64) -> i64 {
-    // SAFETY: the caller's.
+    // SAFETY: needed: `raw` is unsafe. Sound: the caller promises that the call with these arguments is; the other three are 0,
+    // which the calls made through this function ignore.
     unsafe { raw(number, [a, b, c, 0, 0, 0]) }
 }
 
@@ -87,15 +88,29 @@ pub(crate) fn is_error(result: i64) -> bool {
     (-4095..0).contains(&result)
 }
 
+/// The number of this process.
+pub(crate) fn process() -> u32 {
+    // SAFETY: needed: only the kernel knows the number. Sound: the call has no arguments and touches no memory.
+    unsafe { call(number::GETPID, 0, 0, 0) as u32 }
+}
+
+/// The number of this thread.
+pub(crate) fn thread() -> u32 {
+    // SAFETY: needed: only the kernel knows the number. Sound: the call has no arguments and touches no memory.
+    unsafe { call(number::GETTID, 0, 0, 0) as u32 }
+}
+
 /// Wakes whoever waits for a word, in whichever process.
 pub(crate) fn wake(word: &AtomicU32) {
-    // SAFETY: wakes, and reads nothing.
+    // SAFETY: needed: only the kernel wakes waiting threads. Sound: FUTEX_WAKE uses the address of the word as a key and
+    // neither reads nor writes memory.
     unsafe { call(number::FUTEX, word.as_ptr() as u64, 1, i32::MAX as u64) };
 }
 
 /// Waits until a word has another value, or for so many milliseconds, or for no reason.
 pub(crate) fn wait(word: &AtomicU32, value: u32, milliseconds: u64) {
     let time = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
-    // SAFETY: the word and the time are alive.
+    // SAFETY: needed: only the kernel can suspend a thread. Sound: FUTEX_WAIT reads the word and the time, which both live
+    // until the call returns, and writes nothing.
     unsafe { raw(number::FUTEX, [word.as_ptr() as u64, 0, u64::from(value), time.as_ptr() as u64, 0, 0]) };
 }

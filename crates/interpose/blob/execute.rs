@@ -18,7 +18,8 @@ pub(crate) fn execute(call: u64, a: [u64; 6]) -> i64 {
             request.state.store(VACANT, Ordering::Release);
         }
     }
-    // SAFETY: the program's call, as it made it.
+    // SAFETY: needed: only the kernel executes programs. Sound: the program asked for this call with these arguments, so it
+    // does what it would do without Palisade.
     let answer = unsafe { call::raw(call, a) };
     match request {
         Some(request) if granted => {
@@ -47,11 +48,15 @@ fn ask() -> Option<&'static Request> {
             call::wait(&shared().doorbell, doorbell, 1);
             continue;
         };
-        // SAFETY: asks for a number.
-        let thread = unsafe { call::call(number::GETTID, 0, 0, 0) } as u32;
+        let thread = call::thread();
         request.thread.store(thread, Ordering::Relaxed);
-        // SAFETY: reads the time stamp counter.
-        let proof = unsafe { core::arch::x86_64::_rdtsc() } ^ u64::from(thread) << 40 | 1;
+        // Not the processor's own clock: a program may have forbidden that (PR_SET_TSC).
+        let mut time = [0_u64; 2];
+        const CLOCK_MONOTONIC: u64 = 1;
+        // SAFETY: needed: only the kernel tells the time. Sound: it writes two words into `time`, which lives until the call
+        // returns.
+        unsafe { call::call(number::CLOCK_GETTIME, CLOCK_MONOTONIC, time.as_mut_ptr() as u64, 0) };
+        let proof = time[0].wrapping_mul(1_000_000_000).wrapping_add(time[1]) ^ u64::from(thread) << 40 | 1;
         state().nonce.store(proof, Ordering::Relaxed);
         request.nonce.store(proof, Ordering::Relaxed);
         request.state.store(WANTED, Ordering::Release);

@@ -27,7 +27,8 @@ pub(crate) fn answer(call: u64, a: [u64; 6]) -> i64 {
     if matches!(call, number::TIMERFD_SETTIME | number::TIMER_SETTIME) {
         return until::set(call, a);
     }
-    // SAFETY: the program's call, as it made it; it only writes where the program said.
+    // SAFETY: needed: only the kernel makes calls. Sound: the program asked for this call with these arguments, and it writes
+    // only where the program said.
     let result = unsafe { call::raw(call, a) };
     if call::is_error(result) {
         return result;
@@ -37,7 +38,8 @@ pub(crate) fn answer(call: u64, a: [u64; 6]) -> i64 {
             // struct utsname: sysname, nodename, release, ...
             for (which, place, name) in [(FAKE_HOST, 1, &fakes.host), (FAKE_RELEASE, 2, &fakes.release)] {
                 if fakes.which & which != 0 {
-                    // SAFETY: the kernel has just written there.
+                    // SAFETY: needed: the structure is at an address that the program gave. Sound: the kernel has just written
+                    // all six names there without an error; `place` is below six.
                     unsafe { ((a[0] as usize + place * NAME) as *mut [u8; NAME]).write_unaligned(*name) };
                 }
             }
@@ -47,7 +49,8 @@ pub(crate) fn answer(call: u64, a: [u64; 6]) -> i64 {
             for byte in 0..result as usize {
                 let left = (fakes.cpus as usize).saturating_sub(8 * byte).min(8);
                 let bits = ((1_u16 << left) - 1) as u8;
-                // SAFETY: the kernel has just written there.
+                // SAFETY: needed: the mask is at an address that the program gave. Sound: the kernel has just written `result`
+                // bytes there without an error; `byte` is below that.
                 unsafe { ((a[2] as usize + byte) as *mut u8).write(bits) };
             }
             result
@@ -69,7 +72,8 @@ pub(crate) fn moved(call: u64, a: [u64; 6], result: i64) -> i64 {
         _ => return result,
     } as *mut i64;
     if !seconds.is_null() {
-        // SAFETY: the kernel has just written there.
+        // SAFETY: needed: the time is at an address that the program gave. Sound: the kernel has just written it there without
+        // an error; it may be unaligned.
         unsafe { seconds.write_unaligned(seconds.read_unaligned().wrapping_add(fakes.ahead)) };
     }
     if call == number::TIME { result.wrapping_add(fakes.ahead) } else { result }

@@ -73,20 +73,23 @@ core::arch::global_asm!(
 
 /// What the process knows of itself.
 fn state() -> &'static State {
-    // SAFETY: mapped before anything else is done, for as long as the process has this code; fields that change while
-    // others look are atomic, the rest is written once, before there is a second thread.
+    // SAFETY: needed: the state is at a fixed address, not in a variable. Sound: `setup` maps it before any other code runs,
+    // and the process keeps it; fields that change while other threads read are atomic, the rest is written before there is a
+    // second thread.
     unsafe { &*(layout::STATE as *const State) }
 }
 
 /// What all processes share.
 fn shared() -> &'static Shared {
-    // SAFETY: as above.
+    // SAFETY: needed: the segment is at a fixed address, not in a variable. Sound: `setup` attaches it before any other code
+    // runs, the process keeps it, and all its fields that change are atomic.
     unsafe { &*(layout::SHARED as *const Shared) }
 }
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // SAFETY: ends the process, as a broken invariant must.
+    // SAFETY: needed: without a C library nothing else ends the process for certain. Sound: the instruction raises SIGILL and
+    // never returns.
     unsafe { core::arch::asm!("ud2", options(noreturn)) }
 }
 

@@ -85,13 +85,15 @@ fn with<T>(what: impl FnOnce(u64) -> T) -> Option<T> {
 fn opened<T>(path: &[u8], what: impl FnOnce(u64) -> T) -> Option<T> {
     const AT_FDCWD: u64 = -100_i64 as u64;
     const O_CLOEXEC: u64 = 0o2_000_000;
-    // SAFETY: a string that ends with zero.
+    // SAFETY: needed: files are opened by the kernel. Sound: it reads the path, which the caller ends with a zero byte and
+    // which lives until the call returns.
     let file = unsafe { call::raw(number::OPENAT, [AT_FDCWD, path.as_ptr() as u64, O_CLOEXEC, 0, 0, 0]) };
     if file < 0 {
         return None;
     }
     let answer = what(file as u64);
-    // SAFETY: the descriptor that was just opened.
+    // SAFETY: needed: descriptors are closed by the kernel. Sound: this one was opened above, and nothing else in the process
+    // knows its number.
     unsafe { call::call(number::CLOSE, file as u64, 0, 0) };
     Some(answer)
 }
@@ -105,7 +107,8 @@ fn query(file: u64, address: u64) -> Option<Option<Pages>> {
     let mut query = [0_u64; 13];
     query[0] = 104;
     query[2] = address;
-    // SAFETY: writes the structure.
+    // SAFETY: needed: only the kernel knows the mapping. Sound: PROCMAP_QUERY writes 104 bytes, as `size` says, and `query` has
+    // as many; no name is asked for.
     let answer = unsafe { call::call(number::IOCTL, file, PROCMAP_QUERY, query.as_mut_ptr() as u64) };
     const READ: u64 = 1;
     const EXECUTE: u64 = 4;
@@ -124,7 +127,8 @@ fn query(file: u64, address: u64) -> Option<Option<Pages>> {
     query[2] = address;
     query[10] = name.len() as u64;
     query[11] = name.as_mut_ptr() as u64;
-    // SAFETY: writes the structure, and at most so many bytes of the name.
+    // SAFETY: needed: only the kernel knows the mapping. Sound: PROCMAP_QUERY writes 104 bytes, as many as `query` has, and at
+    // most `name.len()` bytes of the name.
     let answer = unsafe { call::call(number::IOCTL, file, PROCMAP_QUERY, query.as_mut_ptr() as u64) };
     let is_vdso = answer == 0 && name.starts_with(&VDSO);
     Some(is_vdso.then_some(Pages { start: query[3], end: query[4] }))
@@ -141,7 +145,8 @@ pub(crate) fn bytes(path: &[u8], mut tell: impl FnMut(u8) -> bool) {
     opened(path, |file| {
         let mut text = [0_u8; 1024];
         loop {
-            // SAFETY: writes as much as there is room.
+            // SAFETY: needed: files are read by the kernel. Sound: it writes at most `text.len()` bytes into `text`, which
+            // lives until the call returns.
             let read = unsafe { call::call(number::READ, file, text.as_mut_ptr() as u64, text.len() as u64) };
             if read <= 0 {
                 return;

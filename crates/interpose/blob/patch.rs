@@ -54,7 +54,8 @@ fn attempt(site: u64, call: u64, body: Body) -> Tried {
     if site % PAGE < BEFORE as u64 && maps::library(site - BEFORE as u64).is_none() {
         return Tried::Impossible;
     }
-    // SAFETY: readable, as said.
+    // SAFETY: needed: the bytes are the program's, at an address that is only a number. Sound: they lie in the page of the
+    // `syscall` that was just executed, or `library` has found the page before it; code pages are readable.
     let before = unsafe { core::ptr::read_volatile((site as usize - BEFORE) as *const [u8; BEFORE]) };
     let Some(form) = site::form(&before, call) else { return Tried::Impossible };
     let Some(at) = site::place(site, form) else { return Tried::Impossible };
@@ -85,7 +86,8 @@ fn target(site: u64, call: u64, body: Body, form: Form) -> Option<Target> {
             let displaced: unsafe extern "C" fn() =
                 if form == Form::Load { displaced_load } else { displaced_move };
             let varying = (VARIANTS + VARIANT * entrance) as *mut Varying;
-            // SAFETY: this entrance's own memory, which nobody knows of yet.
+            // SAFETY: needed: the memory is at a fixed address. Sound: `fetch_update` gave this entrance to this thread alone,
+            // no jump leads to it yet, and the process keeps the memory.
             unsafe {
                 (*varying).displaced = displaced as usize as u64;
                 (*varying).trap = (ENTRANCE_TRAPS + TRAP * entrance) as u64;
@@ -98,7 +100,8 @@ fn target(site: u64, call: u64, body: Body, form: Form) -> Option<Target> {
     };
     let entry = TABLE + 8 * place;
     if state().table != 0 {
-        // SAFETY: a place in the table that is this body's or entrance's.
+        // SAFETY: needed: the table is at a fixed address. Sound: the entry is aligned, within the table, which `state.table`
+        // says is mapped, and every access to it is atomic.
         unsafe { AtomicU64::from_ptr(entry as *mut u64) }.store(address as u64, Ordering::Release);
     }
     Some(Target { entry, address })
@@ -125,32 +128,38 @@ fn write(at: u64, form: Form, target: Target, pages: Pages) -> bool {
     let (page, extent) = (pages.start, pages.end - pages.start);
     const READ_WRITE_EXECUTE: u64 = 7;
     const READ_EXECUTE: u64 = 5;
-    // SAFETY: a page of a library's code, which nobody else may write; that it can be executed all the while is what
-    // other threads need.
+    // SAFETY: needed: only the kernel changes rights of pages. Sound: they are pages of a library's code, to which only this
+    // code writes, under the lock; they stay executable, which threads that run there need.
     if unsafe { call::call(number::MPROTECT, page, extent, READ_WRITE_EXECUTE) } != 0 {
         return false;
     }
     let offset = (at % 8) as usize;
     if offset + length <= 8 {
-        // SAFETY: aligned, and within the page, which is writable now.
+        // SAFETY: needed: the word is the program's code. Sound: it is aligned to eight bytes and lies within pages that
+        // `mprotect` has just made writable; other threads only fetch it as instructions.
         let word = unsafe { AtomicU64::from_ptr((at & !7) as *mut u64) };
         let mut bytes = word.load(Ordering::Relaxed).to_le_bytes();
         bytes[offset..offset + length].copy_from_slice(&new[..length]);
         word.store(u64::from_le_bytes(bytes), Ordering::SeqCst);
     } else {
         let first = at as *mut u16;
-        // SAFETY: two bytes in one word, at any address: x86 stores them whole.
+        // SAFETY: needed: the bytes are the program's code. Sound: they lie within pages that are writable now. A thread that
+        // fetches them meanwhile sees the old instruction or a jump to itself: `store` is one instruction of two bytes within
+        // one aligned word of eight.
         unsafe { store(first, STAY) };
         synchronise();
         for (number, byte) in new[..length].iter().enumerate().skip(2) {
-            // SAFETY: within the page.
+            // SAFETY: needed: the bytes are the program's code. Sound: they lie within pages that are writable now, and no
+            // thread executes them: each one stays at the jump to itself in front of them.
             unsafe { core::ptr::write_volatile((at as usize + number) as *mut u8, *byte) };
         }
         synchronise();
-        // SAFETY: as above.
+        // SAFETY: needed and sound as the first store; now the rest of the jump is in place, and all processors have fetched it
+        // anew.
         unsafe { store(first, u16::from_le_bytes([new[0], new[1]])) };
     }
-    // SAFETY: as it was.
+    // SAFETY: needed: only the kernel changes rights of pages. Sound: these are the rights that the pages had before, and
+    // nothing writes to them any more.
     unsafe { call::call(number::MPROTECT, page, extent, READ_EXECUTE) };
     true
 }
@@ -171,7 +180,8 @@ fn landing(at: u64, length: usize, target: Target) -> Option<[u8; 4]> {
         let to = map(0, PRIVATE | low)?;
         (site::distance(at, to), to)
     } else {
-        // SAFETY: bytes of the `syscall` and one behind it: an instruction follows. What is behind that isn't used.
+        // SAFETY: needed: the bytes are the program's code. Sound: they are those of the `syscall` and the first one of the
+        // instruction behind it, which the program executes next, so they are readable.
         let kept = core::array::from_fn(|number| match number {
             _ if length + number < 5 => unsafe { ((at as usize + length + number) as *const u8).read() },
             _ => 0,
@@ -182,25 +192,27 @@ fn landing(at: u64, length: usize, target: Target) -> Option<[u8; 4]> {
     };
     let page = to & !(PAGE - 1);
     const { assert!(LANDING == 14) };
-    // SAFETY: within the new page, which nobody knows of.
+    // SAFETY: needed: the page is only known by its address. Sound: `map` has just made it, `to` is at least 14 bytes before
+    // its end, and no other code knows of it.
     unsafe {
         (to as *mut [u8; 14]).write_unaligned(site::landing(target.address as u64));
         call::call(number::MPROTECT, page, PAGE, READ_EXECUTE);
     }
     if distance.is_none() {
-        // SAFETY: what was just made.
+        // SAFETY: needed: only the kernel unmaps. Sound: the page was made above, and no jump leads to it.
         unsafe { call::call(number::MUNMAP, page, PAGE, 0) };
     }
     return distance;
 
     fn map(page: u64, flags: u64) -> Option<u64> {
-        // SAFETY: takes nothing's place.
+        // SAFETY: needed: memory comes from the kernel. Sound: the flags lack MAP_FIXED, so the kernel never replaces a
+        // mapping.
         let mapped = unsafe { call::raw(number::MMAP, [page, PAGE, READ_WRITE, flags, u64::MAX, 0]) };
         if call::is_error(mapped) {
             return None;
         }
         if page != 0 && mapped as u64 != page {
-            // SAFETY: what was just made.
+            // SAFETY: needed: only the kernel unmaps. Sound: the page was made above, and nobody has its address.
             unsafe { call::call(number::MUNMAP, mapped as u64, PAGE, 0) };
             return None;
         }
@@ -215,7 +227,8 @@ fn landing(at: u64, length: usize, target: Target) -> Option<[u8; 4]> {
 /// They are writable.
 unsafe fn store(to: *mut u16, value: u16) {
     // An instruction of its own: what the compiler makes of an unaligned write may be two.
-    // SAFETY: the caller's.
+    // SAFETY: needed: one instruction must write both bytes, and the language doesn't promise that of an assignment. Sound: the
+    // caller promises that they are writable; the instruction changes no flag and no register.
     unsafe {
         core::arch::asm!("mov word ptr [{to}], {value:x}", to = in(reg) to, value = in(reg) value, options(nostack, preserves_flags))
     };
@@ -224,7 +237,8 @@ unsafe fn store(to: *mut u16, value: u16) {
 /// Every processor that runs a thread of this process fetches instructions anew.
 fn synchronise() {
     // MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE
-    // SAFETY: changes nothing.
+    // SAFETY: needed: only the kernel makes other processors fetch anew. Sound: the call touches no memory and no register but
+    // its result.
     unsafe { call::call(number::MEMBARRIER, 1 << 5, 0, 0) };
 }
 
@@ -235,12 +249,12 @@ struct Lock {
 
 impl Lock {
     fn take() -> Option<Self> {
-        // SAFETY: asks for a number.
-        let process = unsafe { call::call(number::GETPID, 0, 0, 0) } as u32;
+        let process = call::process();
         let all = u64::MAX;
         let mut mask = 0_u64;
         // SIG_SETMASK
-        // SAFETY: masks that are alive.
+        // SAFETY: needed: only the kernel changes a thread's mask. Sound: it reads `all` and writes `mask`, eight bytes each,
+        // which live until the call returns.
         unsafe {
             call::raw(number::RT_SIGPROCMASK, [2, &raw const all as u64, &raw mut mask as u64, 8, 0, 0]);
         }
@@ -257,7 +271,8 @@ impl Lock {
     }
 
     fn restore(&self) {
-        // SAFETY: a mask that is alive.
+        // SAFETY: needed: only the kernel changes a thread's mask. Sound: it reads the eight bytes of `self.mask`, which live
+        // until the call returns; the mask is the one that `take` replaced.
         unsafe { call::raw(number::RT_SIGPROCMASK, [2, &raw const self.mask as u64, 0, 8, 0, 0]) };
     }
 }

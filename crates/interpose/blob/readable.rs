@@ -14,7 +14,8 @@ pub(crate) const EFAULT: i64 = -14;
 /// A signal mask: 8 bytes.
 pub(crate) fn mask(address: u64) -> bool {
     const NO_SUCH_WAY: u64 = 99;
-    // SAFETY: it reads a mask, and refuses what to do with it.
+    // SAFETY: needed: only the kernel can say that an address is readable without a fault. Sound: it reads eight bytes or
+    // answers EFAULT; then it refuses the operation, which is none.
     address != 0 && EFAULT != unsafe { call::raw(number::RT_SIGPROCMASK, [NO_SUCH_WAY, address, 0, SIZE, 0, 0]) }
 }
 
@@ -26,7 +27,8 @@ pub(crate) fn mask_of_a_wait(address: u64) -> bool {
 /// What is done on a signal, or two times: 32 bytes.
 pub(crate) fn action(address: u64) -> bool {
     const SIGKILL: u64 = 9;
-    // SAFETY: it reads an action, and refuses it for this signal.
+    // SAFETY: needed: only the kernel can say that an address is readable without a fault. Sound: it reads an action or answers
+    // EFAULT; then it refuses the signal, which takes no handler.
     address != 0 && EFAULT != unsafe { call::raw(number::RT_SIGACTION, [SIGKILL, address, 0, SIZE, 0, 0]) }
 }
 
@@ -35,6 +37,7 @@ pub(crate) fn time(address: u64) -> bool {
     const WAIT_PRIVATE: u64 = 128;
     let other = u64::from(u32::MAX);
     let word = (STATE + core::mem::offset_of!(crate::layout::State, table)) as u64;
-    // SAFETY: it reads the time, and doesn't wait, as the word has another value.
+    // SAFETY: needed: only the kernel can say that an address is readable without a fault. Sound: it reads the time or answers
+    // EFAULT; it doesn't wait, as the word has another value.
     address != 0 && EFAULT != unsafe { call::raw(number::FUTEX, [word, WAIT_PRIVATE, other, address, 0, 0]) }
 }

@@ -25,7 +25,8 @@ pub(crate) const SIZE: u64 = 8;
 pub(crate) fn action(frame: &Frame, a: [u64; 6]) -> i64 {
     let [signal, new, old, size, ..] = a;
     if new == 0 && signal != SIGSYS || size != SIZE {
-        // SAFETY: the program's call, as it made it.
+        // SAFETY: needed: only the kernel sets handlers. Sound: the program asked for this call with these arguments, so it
+        // does what it would do without Palisade.
         return unsafe { call::raw(number::RT_SIGACTION, a) };
     }
     // What the C library gives the kernel is on its stack.
@@ -34,8 +35,9 @@ pub(crate) fn action(frame: &Frame, a: [u64; 6]) -> i64 {
     }
     if signal == SIGSYS {
         let wanted = (&raw const state().wanted).cast_mut();
-        // SAFETY: pointers that the program gave the kernel for just this. The record is a few words that two threads
-        // could only write at once if the program raced with itself.
+        // SAFETY: needed: the actions are at addresses that the program gave. Sound: `new` was found to be readable, and the
+        // kernel writes to `old` first, so that it is writable; both may be unaligned. The record is a few words that two
+        // threads could only write at once if the program raced with itself.
         unsafe {
             let before = *wanted;
             if new != 0 {
@@ -52,10 +54,12 @@ pub(crate) fn action(frame: &Frame, a: [u64; 6]) -> i64 {
         }
         return 0;
     }
-    // SAFETY: as above.
+    // SAFETY: needed: the record is at an address that the program gave. Sound: it is readable, as was found out above, and may
+    // be unaligned; the program gave it to be read.
     let mut given = unsafe { (new as *const Action).read_unaligned() };
     given.mask &= !BIT;
-    // SAFETY: a copy of the program's, alive during the call.
+    // SAFETY: needed: only the kernel sets handlers. Sound: it reads `given`, which lives until the call returns, and writes
+    // where the program said.
     unsafe { call::raw(number::RT_SIGACTION, [signal, &raw const given as u64, old, size, 0, 0]) }
 }
 
@@ -64,7 +68,8 @@ pub(crate) fn action(frame: &Frame, a: [u64; 6]) -> i64 {
 pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> (i64, bool) {
     let [how, set, old, size, ..] = a;
     if set == 0 || size != SIZE {
-        // SAFETY: the program's call, as it made it.
+        // SAFETY: needed: only the kernel reads and changes a thread's mask. Sound: the program asked for this call with these
+        // arguments, so it does what it would do without Palisade.
         let answer = unsafe { call::raw(number::RT_SIGPROCMASK, a) };
         show(answer, old, holder_here());
         return (answer, true);
@@ -72,7 +77,8 @@ pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> (i64, bool) {
     if !frame.is_on_stack(set, SIZE) && !readable::mask(set) {
         return (EFAULT, true);
     }
-    // SAFETY: the pointer that the program gave the kernel for just this.
+    // SAFETY: needed: the mask is at an address that the program gave. Sound: it is readable, as was found out above, and may
+    // be unaligned; the program gave it to be read.
     let set = unsafe { (set as *const u64).read_unaligned() };
     let before = frame.mask();
     let after = match how {
@@ -86,18 +92,20 @@ pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> (i64, bool) {
     frame.set_mask(after);
     let mut answer = 0;
     if at_once {
-        // SAFETY: a mask of our own, and where the program said that the old one is to be written.
+        // SAFETY: needed: only the kernel changes a thread's mask. Sound: it reads `after`, which lives until the call returns,
+        // and writes eight bytes where the program asked for the old mask.
         answer = unsafe { call::raw(number::RT_SIGPROCMASK, [SIG_SETMASK, &raw const after as u64, old, SIZE, 0, 0]) };
     } else if old != 0 {
         // If it can't be written, the new one is in force all the same.
-        // SAFETY: the program's call, without a new mask; it writes where the program said.
+        // SAFETY: needed: only the kernel knows a thread's mask. Sound: it writes eight bytes where the program asked for the
+        // old mask, and changes nothing else.
         answer = unsafe { call::raw(number::RT_SIGPROCMASK, [SIG_SETMASK, 0, old, SIZE, 0, 0]) };
     }
     let wanted = set & BIT != 0;
     let state = state();
     // Under a filter of the program's nobody is asked who calls.
     if (wanted || state.holds.load(Ordering::Relaxed) != 0) && state.sealed.load(Ordering::Relaxed) == 0 {
-        let thread = thread();
+        let thread = call::thread();
         let known = holder(thread);
         show(answer, old, known);
         match (how, wanted, known) {
@@ -112,24 +120,21 @@ pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> (i64, bool) {
 /// Adds SIGSYS to a mask that the kernel has written, if the thread has it blocked.
 fn show(answer: i64, mask: u64, holder: Option<&Holder>) {
     if mask != 0 && !call::is_error(answer) && holder.is_some() {
-        // SAFETY: the kernel has just written it.
+        // SAFETY: needed: the mask is at an address that the program gave. Sound: the kernel has just written eight bytes there
+        // without an error, for this thread, so they can be read and written; they may be unaligned.
         unsafe { (mask as *mut u64).write_unaligned((mask as *const u64).read_unaligned() | BIT) };
     }
 }
 
 /// `rt_sigpending(set, size)`.
 pub(crate) fn pending(a: [u64; 6]) -> i64 {
-    // SAFETY: the program's call, as it made it.
+    // SAFETY: needed: only the kernel knows what is pending. Sound: the program asked for this call with these arguments, so it
+    // does what it would do without Palisade.
     let answer = unsafe { call::raw(number::RT_SIGPENDING, a) };
     if a[1] == SIZE {
         show(answer, a[0], holder_here().filter(|known| known.pending.load(Ordering::Relaxed) != 0));
     }
     answer
-}
-
-fn thread() -> u32 {
-    // SAFETY: asks for a number.
-    unsafe { call::call(number::GETTID, 0, 0, 0) as u32 }
 }
 
 fn holder(thread: u32) -> Option<&'static Holder> {
@@ -139,7 +144,7 @@ fn holder(thread: u32) -> Option<&'static Holder> {
 fn holder_here() -> Option<&'static Holder> {
     let state = state();
     let none = state.holds.load(Ordering::Relaxed) == 0 || state.sealed.load(Ordering::Relaxed) != 0;
-    if none { None } else { holder(thread()) }
+    if none { None } else { holder(call::thread()) }
 }
 
 /// From now on a SIGSYS that is sent to this thread waits. Without a place for one more it doesn't.
@@ -148,11 +153,10 @@ fn hold(thread: u32) {
         let known = holder.thread.load(Ordering::Relaxed);
         // A thread that ends has blocked everything, by the C library.
         let gone = || {
-            // SAFETY: asks whether there is such a thread.
-            unsafe {
-                let process = call::call(number::GETPID, 0, 0, 0) as u64;
-                call::is_error(call::call(number::TGKILL, process, u64::from(known), 0))
-            }
+            let (process, known) = (u64::from(call::process()), u64::from(known));
+            // SAFETY: needed: only the kernel knows which threads exist. Sound: signal 0 is never delivered, and the call
+            // touches no memory.
+            call::is_error(unsafe { call::call(number::TGKILL, process, known, 0) })
         };
         (known == 0 || gone())
             && holder.thread.compare_exchange(known, thread, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -169,9 +173,10 @@ fn release(holder: &'static Holder, thread: u32) {
     let pends = holder.pending.swap(0, Ordering::Relaxed) != 0;
     holder.thread.store(0, Ordering::Relaxed);
     if pends {
-        // SAFETY: the same signal again, with what the kernel said of it.
+        // SAFETY: needed: only the kernel sends signals. Sound: it reads `info`, a copy of what the kernel said of the first
+        // signal, which lives until the call returns.
         unsafe {
-            let process = call::call(number::GETPID, 0, 0, 0) as u64;
+            let process = u64::from(call::process());
             let info = info.as_ptr() as u64;
             call::raw(number::RT_TGSIGQUEUEINFO, [process, u64::from(thread), SIGSYS, info, 0, 0]);
         }
@@ -180,14 +185,16 @@ fn release(holder: &'static Holder, thread: u32) {
 
 /// Keeps a SIGSYS that somebody has sent while this thread has it blocked; answers whether it has.
 fn kept(info: u64) -> bool {
-    // SAFETY: the kernel's siginfo: `si_code`, above 0 if the kernel itself sends it, which blocking doesn't keep off.
+    // SAFETY: needed: the kernel gives handlers only the address. Sound: it is that of a whole siginfo on this thread's stack;
+    // `si_code` is its third word, above 0 if the kernel itself sends the signal, which blocking doesn't keep off.
     if unsafe { *(info as *const i32).add(2) } > 0 {
         return false;
     }
     let Some(holder) = holder_here() else { return false };
     // Of one that waits already the kernel forgets the second.
     if holder.pending.load(Ordering::Relaxed) == 0 {
-        // SAFETY: a siginfo is as long as the place, which is this thread's alone.
+        // SAFETY: needed: the place is in shared state. Sound: `holder_here` gives the place of this thread, which alone writes
+        // it; a siginfo is 128 bytes, as long as the place.
         unsafe { (&raw const holder.info).cast_mut().write((info as *const [u64; 16]).read_unaligned()) };
         holder.pending.store(1, Ordering::Relaxed);
     }
@@ -217,7 +224,8 @@ pub(crate) fn pointer(mask: u64) -> u64 {
     if mask == 0 || !readable::mask_of_a_wait(mask) {
         return mask;
     }
-    // SAFETY: the pointer that the program gave the kernel for just this.
+    // SAFETY: needed: the mask is at an address that the program gave. Sound: it is readable, as was found out above, and may
+    // be unaligned; the program gave it to be read.
     let value = unsafe { (mask as *const u64).read_unaligned() };
     if value & BIT == 0 {
         return mask;
@@ -230,19 +238,22 @@ pub(crate) fn sized(pair: u64) -> u64 {
     if pair == 0 || !readable::mask_of_a_wait(pair) || !readable::mask_of_a_wait(pair.wrapping_add(8)) {
         return pair;
     }
-    // SAFETY: as above.
+    // SAFETY: needed: the pair is at an address that the program gave. Sound: both of its words are readable, as was found out
+    // above, and may be unaligned.
     let [mask, size] = unsafe { (pair as *const [u64; 2]).read_unaligned() };
     if mask == 0 || size != SIZE || !readable::mask_of_a_wait(mask) {
         return pair;
     }
-    // SAFETY: as above.
+    // SAFETY: needed: the mask is at an address that the program gave. Sound: it is readable, as was found out above, and may
+    // be unaligned.
     let value = unsafe { (mask as *const u64).read_unaligned() };
     if value & BIT == 0 {
         return pair;
     }
     let number = replaced(value);
     let place = (&raw const state().sized[number]).cast_mut();
-    // SAFETY: whoever writes it writes the same.
+    // SAFETY: needed: the place is in shared state. Sound: it is aligned and lives as long as the process; every thread that
+    // writes it writes the same two words, the address of this mask and its size.
     unsafe { place.write([state().masks[number].as_ptr() as u64, SIZE]) };
     place as u64
 }
@@ -256,17 +267,18 @@ pub(crate) fn foreign(signal: u64, info: u64, frame: u64) {
     match wanted.handler {
         0 => {
             let default = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
-            // SAFETY: what the signal does to a process that has no handler: SIGSYS isn't blocked, so this ends it.
+            // SAFETY: needed: only the kernel sets handlers and sends signals. Sound: it reads `default`, which lives until the
+            // call returns. The program has no handler, so the signal is to end it; SIGSYS isn't blocked, so it does.
             unsafe {
                 call::raw(number::RT_SIGACTION, [SIGSYS, &raw const default as u64, 0, SIZE, 0, 0]);
-                let process = call::call(number::GETPID, 0, 0, 0) as u64;
-                let thread = call::call(number::GETTID, 0, 0, 0) as u64;
+                let (process, thread) = (u64::from(call::process()), u64::from(call::thread()));
                 call::call(number::TGKILL, process, thread, SIGSYS);
             }
         }
         1 => {}
         handler => {
-            // SAFETY: the program's handler, with what the kernel would give it.
+            // SAFETY: needed: the handler is only known by its address. Sound: the program gave the address to `rt_sigaction`
+            // as that of a handler with these three arguments, which are what the kernel would give it.
             let handler: extern "C" fn(u64, u64, u64) = unsafe { core::mem::transmute(handler) };
             handler(signal, info, frame);
         }

@@ -20,7 +20,8 @@ const PRIVATE: u64 = 0x2 | 0x20 | 0x10_0000;
 const FLAGS: u64 = 0x4 | 0x0400_0000 | 0x0800_0000 | 0x4000_0000;
 
 fn map(address: usize, length: usize) -> bool {
-    // SAFETY: takes nothing's place.
+    // SAFETY: needed: memory comes from the kernel. Sound: MAP_FIXED_NOREPLACE never replaces a mapping, so no memory that
+    // anything refers to changes.
     let answer = unsafe {
         call::raw(number::MMAP, [address as u64, length as u64, PROT_READ_WRITE, PRIVATE, u64::MAX, 0])
     };
@@ -37,17 +38,20 @@ unsafe extern "C" fn setup(segment: u64, brought_by: u64) {
     if !map(OWN, OWN_LENGTH) {
         return;
     }
-    // SAFETY: attaches where nothing is.
+    // SAFETY: needed: the segment comes from the kernel. Sound: without SHM_REMAP the kernel refuses an address where something
+    // is mapped, so nothing is replaced.
     if unsafe { call::call(number::SHMAT, segment, SHARED as u64, 0) } != SHARED as i64 {
         return;
     }
     let state = STATE as *mut State;
     let handler = trapped as *const () as u64;
     let action = Action { handler, flags: FLAGS, restorer: restorer as *const () as u64, mask: 0 };
-    // SAFETY: nobody else is there yet; the memory is zero, which every field can be.
+    // SAFETY: needed: the state is at a fixed address. Sound: `map` has just made it, the process has one thread and no handler
+    // of ours, and the memory is zero, which is valid for every field. The kernel reads and writes only what is passed to it,
+    // which lives until each call returns.
     unsafe {
         (*state).table = u32::from(map(TABLE, TABLE_LENGTH));
-        (*state).shard = call::call(number::GETPID, 0, 0, 0) as u32 % SHARDS as u32;
+        (*state).shard = call::process() % SHARDS as u32;
         shared().shards.fetch_or(1 << (*state).shard, Ordering::Relaxed);
         (*state).action = action;
         call::raw(

@@ -36,7 +36,8 @@ pub(crate) fn changed(word: &AtomicU32, now: u32, often: u32) -> Option<u32> {
         let supervisor = shared().supervisor.load(Ordering::Relaxed);
         call::wait(word, now, PATIENCE);
         if word.load(Ordering::Acquire) == now {
-            // SAFETY: signal 0 asks whether the process is there.
+            // SAFETY: needed: only the kernel knows which processes exist. Sound: signal 0 is never delivered; the call touches
+            // no memory.
             let answer = unsafe { call::call(number::KILL, u64::from(supervisor), 0, 0) };
             const ESRCH: i64 = -3;
             if answer == ESRCH {

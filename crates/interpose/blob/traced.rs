@@ -9,14 +9,16 @@ use core::sync::atomic::Ordering;
 
 /// `ptrace(PTRACE_TRACEME)`.
 pub(crate) fn ask(a: [u64; 6]) -> i64 {
-    // SAFETY: the program's call, as it made it; it reads and writes no memory.
+    // SAFETY: needed: only the kernel has a thread traced. Sound: the program asked for this call; PTRACE_TRACEME touches no
+    // memory.
     let answer = unsafe { call::raw(number::PTRACE, a) };
     // A filter of the program's may not allow what follows.
     if answer == 0 && state().sealed.load(Ordering::Relaxed) == 0 {
-        // SAFETY: asks for a number, and ends this thread's dispatch (PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF).
+        // SAFETY: needed: only the kernel ends this thread's dispatch (PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF).
+        // Sound: the call touches no memory; patched sites lead on to their bodies, which make calls without it.
         unsafe {
             // The memory may be the parent's, of a vfork: so it is put down whose thread it is.
-            state().left.store(call::call(number::GETPID, 0, 0, 0) as u32, Ordering::Relaxed);
+            state().left.store(call::process(), Ordering::Relaxed);
             call::raw(number::PRCTL, [59, 0, 0, 0, 0, 0]);
         }
         shared().lost.fetch_add(1, Ordering::Relaxed);

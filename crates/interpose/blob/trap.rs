@@ -34,24 +34,26 @@ impl Frame {
     const MASK: usize = 37;
 
     fn register(&self, which: usize) -> u64 {
-        // SAFETY: within the frame.
+        // SAFETY: needed: the kernel gives handlers only the address of a ucontext. Sound: `which` is one of the constants
+        // above, so the word is one of its 23 registers; the frame lives until the handler returns.
         unsafe { *self.0.add(Self::REGISTERS + which) }
     }
 
     fn set(&mut self, which: usize, value: u64) {
-        // SAFETY: within the frame.
+        // SAFETY: needed and sound as in `register`; this handler alone has the frame.
         unsafe { *self.0.add(Self::REGISTERS + which) = value };
     }
 
     /// What is blocked when the handler has ended.
     pub(crate) fn mask(&self) -> u64 {
-        // SAFETY: within the frame.
+        // SAFETY: needed: the kernel gives handlers only the address of a ucontext. Sound: its mask is the word behind the
+        // registers and the pointer to the vector state; the frame lives until the handler returns.
         unsafe { *self.0.add(Self::MASK) }
     }
 
     /// Changes that.
     pub(crate) fn set_mask(&mut self, mask: u64) {
-        // SAFETY: within the frame.
+        // SAFETY: needed and sound as in `mask`; this handler alone has the frame.
         unsafe { *self.0.add(Self::MASK) = mask };
     }
 
@@ -88,7 +90,8 @@ fn origin(at: u64) -> Origin {
 
 /// What an entrance works with.
 pub(crate) fn varying(entrance: usize) -> &'static Varying {
-    // SAFETY: within the process's own memory; written before the entrance was used.
+    // SAFETY: needed: the entrances are at fixed addresses. Sound: `entrance` comes from an address within them or from the
+    // count of those that were made; each is written before a jump leads to it, and only atomics change after that.
     unsafe { &*((VARIANTS + VARIANT * entrance) as *const Varying) }
 }
 
@@ -97,14 +100,16 @@ pub(crate) fn varying(entrance: usize) -> &'static Varying {
 // SAFETY: needed because the assembly calls it by this name. Sound: nobody else defines it in this image.
 #[unsafe(no_mangle)]
 extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
-    // SAFETY: the kernel's siginfo.
+    // SAFETY: needed: the kernel gives handlers only the address. Sound: it is that of a whole siginfo on this thread's stack;
+    // `si_code` is its third word of four bytes.
     if unsafe { *(info as *const i32).add(2) } != SYS_USER_DISPATCH {
         signals::foreign(signal, info, frame);
         return false;
     }
     shared().traps.fetch_add(1, Ordering::Relaxed);
     let mut frame = Frame(frame as *mut u64);
-    // SAFETY: the kernel's siginfo: `si_arch`.
+    // SAFETY: needed: the kernel gives handlers only the address. Sound: `si_arch` is the eighth word of the siginfo of a
+    // SIGSYS that the kernel sends, as `si_code` says this one is.
     if unsafe { *(info as *const u32).add(7) } == AUDIT_ARCH_I386 {
         legacy(&mut frame);
         // The jump's way back would take rcx.
@@ -176,8 +181,8 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
     };
     let Some(body) = body else {
         shared().bodiless.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the program's call, as it made it. For what depends on the stack pointer (rt_sigreturn, clone) some
-        // bodies are kept.
+        // SAFETY: needed: only the kernel makes calls. Sound: the program asked for this call with these arguments. Calls that
+        // depend on the stack pointer (rt_sigreturn, clone) don't come here: some bodies are kept for them.
         let answer = fake::moved(call, a, unsafe { until::raw(call, a) });
         bodies::count(call, a, answer, ticks().saturating_sub(begun));
         frame.set(RAX, answer as u64);
@@ -220,7 +225,8 @@ fn legacy(frame: &mut Frame) {
 
 /// The processor's clock, if what calls take is counted; else 0.
 fn ticks() -> u64 {
-    // SAFETY: every processor of this architecture has it.
+    // SAFETY: needed: the instruction has no safe name. Sound: every x86-64 processor has it, and `handle` refuses PR_SET_TSC,
+    // which could forbid it.
     if bodies::is_timed() { unsafe { core::arch::x86_64::_rdtsc() } } else { 0 }
 }
 

@@ -44,12 +44,14 @@ pub(crate) unsafe fn raw(call: u64, mut a: [u64; 6]) -> i64 {
     if shared().fakes.which & FAKE_TIME != 0
         && let Some(which) = waits(call, a)
     {
-        // SAFETY: the pointer that the program gave the kernel for just this.
+        // SAFETY: needed: the time is at an address that the program gave. Sound: `waits` has found out that it is readable; it
+        // may be unaligned.
         time = unsafe { (a[which] as *const [i64; 2]).read_unaligned() };
         time[0] = kernels(time[0]);
         a[which] = time.as_ptr() as u64;
     }
-    // SAFETY: the caller's; the copy is alive meanwhile.
+    // SAFETY: needed: `call::raw` is unsafe. Sound: the caller promises that the call is; the copy of the time that may stand
+    // in for the program's lives until the call returns.
     unsafe { call::raw(call, a) }
 }
 
@@ -66,7 +68,8 @@ pub(crate) fn set(call: u64, mut a: [u64; 6]) -> i64 {
     // Interval, and time; each seconds and nanoseconds.
     let mut times = [0_i64; 4];
     if clock.is_some_and(is_moved) {
-        // SAFETY: the pointer that the program gave the kernel for just this.
+        // SAFETY: needed: the time is at an address that the program gave. Sound: it was found to be readable; it may be
+        // unaligned.
         times = unsafe { (a[2] as *const [i64; 4]).read_unaligned() };
         // Zero ends the timer.
         if times[2] != 0 || times[3] != 0 {
@@ -78,7 +81,8 @@ pub(crate) fn set(call: u64, mut a: [u64; 6]) -> i64 {
             a[2] = times.as_ptr() as u64;
         }
     }
-    // SAFETY: the program's call; the copy is alive meanwhile.
+    // SAFETY: needed: only the kernel makes calls. Sound: the program asked for this call; the copy that stands in for its time
+    // lives until the call returns.
     unsafe { call::raw(call, a) }
 }
 

@@ -151,16 +151,19 @@ fn read(process: pid_t, address: u64, to: &mut [u8]) -> Result<usize, Error> {
 fn write(process: pid_t, address: u64, word: u64) -> Result<(), Error> {
     let at = std::ptr::without_provenance_mut::<c_void>(usize::try_from(address).unwrap_or_default());
     let word = std::ptr::without_provenance_mut::<c_void>(usize::try_from(word).unwrap_or_default());
-    // SAFETY: writes to memory of a stopped process.
+    // SAFETY: needed: only the kernel writes to another process's memory. Sound: POKEDATA takes address and word as numbers and
+    // touches no memory of this process; for a process that isn't a stopped tracee the kernel answers ESRCH.
     let answer = unsafe { libc::ptrace(libc::PTRACE_POKEDATA, process, at, word) };
     if answer < 0 { Err(Error::last_os_error()) } else { Ok(()) }
 }
 
 fn registers(process: pid_t) -> Result<user_regs_struct, Error> {
-    // SAFETY: zeros are valid registers.
+    // SAFETY: needed: the structure has fields that no constructor names. Sound: all of them are numbers, for which zero is
+    // valid.
     let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
     let place = (&raw mut registers).cast::<c_void>();
-    // SAFETY: writes the registers of a stopped process.
+    // SAFETY: needed: only the kernel knows another process's registers. Sound: GETREGS writes one user_regs_struct to `place`,
+    // which lives until the call returns; for a process that isn't a stopped tracee the kernel answers ESRCH.
     let answer =
         unsafe { libc::ptrace(libc::PTRACE_GETREGS, process, std::ptr::null_mut::<c_void>(), place) };
     if answer < 0 { Err(Error::last_os_error()) } else { Ok(registers) }
@@ -168,7 +171,8 @@ fn registers(process: pid_t) -> Result<user_regs_struct, Error> {
 
 fn set_registers(process: pid_t, registers: &user_regs_struct) -> Result<(), Error> {
     let place = std::ptr::from_ref(registers).cast::<c_void>();
-    // SAFETY: reads the registers.
+    // SAFETY: needed: only the kernel sets another process's registers. Sound: SETREGS reads one user_regs_struct from `place`,
+    // which lives until the call returns.
     let answer =
         unsafe { libc::ptrace(libc::PTRACE_SETREGS, process, std::ptr::null_mut::<c_void>(), place) };
     if answer < 0 { Err(Error::last_os_error()) } else { Ok(()) }

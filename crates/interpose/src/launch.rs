@@ -194,10 +194,11 @@ mod here {
     ) -> Result<Outcome, LaunchError> {
         let mut code = Segment::new(CODE_LENGTH).map_err(LaunchError::Segment)?;
         let data = Segment::new(size_of::<Shared>()).map_err(LaunchError::Segment)?;
-        // SAFETY: the segment has the size, is aligned to a page, and nobody else has it yet.
+        // SAFETY: needed: the segment is memory that no variable owns. Sound: it is as long as the type, aligned to a page, and
+        // no other process has it yet.
         write(unsafe { &mut (*data.memory().cast::<Shared>().as_ptr()).fakes }, &launch.fakes);
-        // SAFETY: the segment has the size, is aligned to a page, and zero; all fields that anybody changes from here
-        // on are atomic.
+        // SAFETY: needed: the segment is memory that no variable owns. Sound: it is as long as the type, aligned to a page, and
+        // zero, which is valid for every field; fields that change from here on are atomic.
         let shared = unsafe { data.memory().cast::<Shared>().as_ref() };
         let counting = if launch.count { COUNT } else { 0 };
         let logging = if log.is_some() { LOG } else { 0 };
@@ -323,7 +324,8 @@ mod here {
 
     impl Clock {
         fn ticks() -> u64 {
-            // SAFETY: every processor of this architecture has it.
+            // SAFETY: needed: the instruction has no safe name. Sound: every x86-64 processor has it, and Linux allows it
+            // unless the process asked otherwise, which this one doesn't.
             unsafe { core::arch::x86_64::_rdtsc() }
         }
 

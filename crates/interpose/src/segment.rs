@@ -20,23 +20,26 @@ impl Segment {
         // Ended between its being made and its being marked, it would stay: there is nobody to remove it.
         let before = block_all();
         let new = Self::make(length);
-        // SAFETY: the mask that was in force.
+        // SAFETY: needed: only the C library changes a thread's mask. Sound: it reads `before`, which lives until the call
+        // returns and is the mask that `block_all` got.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
         new
     }
 
     fn make(length: usize) -> Result<Self, Error> {
         // The owner may execute what is in it: SHM_EXEC asks for that.
-        // SAFETY: makes a segment.
+        // SAFETY: needed: segments come from the kernel. Sound: the call touches no memory of this process.
         let id = unsafe { libc::shmget(libc::IPC_PRIVATE, length, libc::IPC_CREAT | 0o700) };
         if id < 0 {
             return Err(Error::last_os_error());
         }
-        // SAFETY: attaches where there is room.
+        // SAFETY: needed: segments are attached by the kernel. Sound: it chooses the address (none is given), so no mapping is
+        // replaced.
         let memory = unsafe { libc::shmat(id, std::ptr::null(), 0) };
         let failed = (memory.addr() == usize::MAX).then(Error::last_os_error);
         // Linux lets others attach as long as somebody has it.
-        // SAFETY: of this segment's own number.
+        // SAFETY: needed: only the kernel removes segments. Sound: IPC_RMID reads and writes no memory; the segment was made
+        // above, and what is attached stays until it is detached.
         unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
         match (failed, NonNull::new(memory.cast())) {
             (None, Some(memory)) => Ok(Self { id, memory, length }),
@@ -57,7 +60,8 @@ impl Segment {
     /// Some of its bytes, which nobody else has a use for yet.
     pub(crate) fn part(&mut self, bytes: Range<usize>) -> &mut [u8] {
         assert!(bytes.start <= bytes.end && bytes.end <= self.length, "the segment was made for this");
-        // SAFETY: attached for as long as this lives; borrowed uniquely, and programs don't look there yet.
+        // SAFETY: needed: the segment is memory that no variable owns. Sound: it is attached as long as `self` lives, the range
+        // is within its length, `self` is borrowed uniquely, and no program uses this part yet.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr().add(bytes.start), bytes.len()) }
     }
 
@@ -68,9 +72,11 @@ impl Segment {
 
     /// How many processes have it, this one too.
     pub(crate) fn holders(&self) -> u64 {
-        // SAFETY: zeros are a valid shmid_ds.
+        // SAFETY: needed: the structure has fields that no constructor names. Sound: all of them are numbers, for which zero is
+        // valid.
         let mut status: libc::shmid_ds = unsafe { std::mem::zeroed() };
-        // SAFETY: writes the status of this segment.
+        // SAFETY: needed: only the kernel knows how often it is attached. Sound: IPC_STAT writes one shmid_ds into `status`,
+        // which lives until the call returns.
         let answer = unsafe { libc::shmctl(self.id, libc::IPC_STAT, &raw mut status) };
         if answer < 0 { 1 } else { status.shm_nattch }
     }
@@ -78,7 +84,8 @@ impl Segment {
 
 /// Has this thread's signals wait, and answers which did before.
 fn block_all() -> libc::sigset_t {
-    // SAFETY: zeros are a valid set, both are written.
+    // SAFETY: needed: only the C library fills sets and changes masks. Sound: both sets are arrays of numbers, for which zero
+    // is valid, and live until the calls return.
     unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
@@ -89,7 +96,8 @@ fn block_all() -> libc::sigset_t {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: nothing of it is borrowed any more.
+        // SAFETY: needed: only the kernel detaches segments. Sound: the address is the one at which this segment was attached,
+        // and `drop` has `self` alone, so nothing borrows its memory any more.
         unsafe { libc::shmdt(self.memory.as_ptr().cast()) };
     }
 }

@@ -32,7 +32,8 @@ extern "C" fn changed(_: c_int) {
     let doorbell = DOORBELL.load(Ordering::Acquire);
     if let Some(doorbell) = NonNull::new(doorbell) {
         // The signal may have come to another thread than the one that waits.
-        // SAFETY: the shared segment is attached while the handler is in place; both are allowed in a handler.
+        // SAFETY: needed: a handler has no arguments of ours, and only the kernel wakes threads. Sound: the segment is attached
+        // while the handler is in place, the word is atomic, and FUTEX_WAKE touches no memory. Both are allowed in a handler.
         unsafe {
             doorbell.as_ref().fetch_add(1, Ordering::AcqRel);
             libc::syscall(libc::SYS_futex, doorbell.as_ptr(), libc::FUTEX_WAKE, i32::MAX);
@@ -42,7 +43,8 @@ extern "C" fn changed(_: c_int) {
 
 extern "C" fn pass_on(signal: c_int, info: *const libc::siginfo_t, _: *const c_void) {
     // What the terminal sends, it sends to the command, too.
-    // SAFETY: the kernel's siginfo.
+    // SAFETY: needed: the kernel gives handlers only the address. Sound: with SA_SIGINFO, which `Ears::new` sets, it is that of
+    // a whole siginfo that lives until the handler returns.
     let by_kernel = unsafe { (*info).si_code } > 0;
     let child = CHILD.load(Ordering::Acquire);
     let ends = matches!(signal, libc::SIGTERM | libc::SIGHUP | libc::SIGINT | libc::SIGQUIT);
@@ -51,7 +53,8 @@ extern "C" fn pass_on(signal: c_int, info: *const libc::siginfo_t, _: *const c_v
         changed(signal);
     }
     if !by_kernel && child > 0 {
-        // SAFETY: sends a signal to the child.
+        // SAFETY: needed: only the kernel sends signals. Sound: the call touches no memory, and a handler may make it. `child`
+        // isn't reaped yet, or CHILD would be 0, so the number is nobody else's.
         unsafe { libc::kill(child, signal) };
     }
 }
@@ -76,7 +79,8 @@ impl Ears {
 impl Drop for Ears {
     fn drop(&mut self) {
         for (signal, before) in &self.0 {
-            // SAFETY: what was in force before.
+            // SAFETY: needed: only the kernel sets handlers. Sound: it reads `before`, which lives until the call returns and
+            // is what `set` got from the kernel, so its handler is still in this program.
             unsafe { libc::sigaction(*signal, before, null_mut()) };
         }
         DOORBELL.store(null_mut(), Ordering::Release);
@@ -85,7 +89,8 @@ impl Drop for Ears {
 }
 
 fn set(signal: c_int, handler: usize, flags: c_int) -> (c_int, libc::sigaction) {
-    // SAFETY: zeros are a valid sigaction; the handlers above only use atomics and kill.
+    // SAFETY: needed: only the kernel sets handlers. Sound: all fields of a sigaction are numbers or an optional pointer, for
+    // which zero is valid; the handlers above use atomics, kill and futex only, which handlers may.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         let mut before: libc::sigaction = std::mem::zeroed();
@@ -120,7 +125,8 @@ type Asked = c_int;
 type Asked = libc::c_uint;
 
 fn ptrace(request: Asked, process: pid_t, data: usize) -> Result<(), Error> {
-    // SAFETY: none of the requests made here reads or writes memory of this process.
+    // SAFETY: needed: only the kernel traces processes. Sound: none of the requests made here reads or writes memory of this
+    // process.
     let answer = unsafe {
         libc::ptrace(request, process, null_mut::<c_void>(), std::ptr::without_provenance_mut::<c_void>(data))
     };
@@ -200,7 +206,8 @@ impl<'a> Supervisor<'a> {
             tv_nsec: i64::from(most.subsec_nanos()),
         };
         let word = self.shared.doorbell.as_ptr();
-        // SAFETY: waits for a word that is alive; a signal's handler changes it, so none is missed.
+        // SAFETY: needed: only the kernel suspends a thread. Sound: FUTEX_WAIT reads the word, which lives until the call
+        // returns, and writes nothing. A signal's handler changes the word, so none is missed.
         let answer = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, rung, &raw const most) };
         answer == 0 || Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
     }
@@ -248,7 +255,8 @@ impl<'a> Supervisor<'a> {
     /// Hears of one thing that happened to the child or a watched thread; answers whether there was any.
     fn hear(&mut self) -> bool {
         let mut status = 0;
-        // SAFETY: writes a status.
+        // SAFETY: needed: only the kernel tells of children. Sound: it writes one number into `status`, which lives until the
+        // call returns.
         let process = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
         if process <= 0 {
             return false;
@@ -310,14 +318,16 @@ fn write_bodies(code: &mut Segment, numbers: Range<usize>) {
 
 /// Wakes who waits for a word, in whichever process.
 fn wake(word: &AtomicU32) {
-    // SAFETY: wakes who waits for a word that is alive.
+    // SAFETY: needed: only the kernel wakes waiting threads. Sound: FUTEX_WAKE uses the address of the word as a key and
+    // neither reads nor writes memory.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
 /// Which thread has executed the program that a process now is.
 fn former(process: pid_t) -> Option<pid_t> {
     let mut message: libc::c_ulong = 0;
-    // SAFETY: writes a number.
+    // SAFETY: needed: only the kernel knows the number. Sound: PTRACE_GETEVENTMSG writes one `unsigned long` into `message`,
+    // which lives until the call returns.
     let answer = unsafe {
         libc::ptrace(
             libc::PTRACE_GETEVENTMSG,
@@ -335,7 +345,8 @@ fn nonce(thread: pid_t) -> Option<u64> {
     let local = libc::iovec { iov_base: (&raw mut found).cast(), iov_len: 8 };
     let address = STATE + std::mem::offset_of!(State, nonce);
     let remote = libc::iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: 8 };
-    // SAFETY: writes eight bytes here.
+    // SAFETY: needed: only the kernel reads another process's memory. Sound: it writes at most the eight bytes of `found`, as
+    // `local` says, which live until the call returns; the other address is only read, and only there.
     let read = unsafe { libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0) };
     (read == 8).then_some(found)
 }
