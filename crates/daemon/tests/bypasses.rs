@@ -40,21 +40,24 @@ const UNMARKED: &str = "programs in text that nothing marks as one";
 /// the kernel's calls that a shell hasn't.
 const WAYS: &[Way] = &[
     refused("an untrusted program", "./ran"),
-    refused("an untrusted program in a user and mount namespace of its own", "unshare -Urm ./ran"),
-    refused("given to the run-time linker", "/lib64/ld-linux-x86-64.so.2 ./ran"),
+    refused("an untrusted program in a new user and mount namespace", "unshare -Urm ./ran"),
     refused(
-        "given to the run-time linker in a user namespace",
-        "unshare -Urm /lib64/ld-linux-x86-64.so.2 ./ran",
+        "an untrusted program as an argument of the run-time linker",
+        "/lib64/ld-linux-x86-64.so.2 ./ran",
     ),
-    refused("a library by LD_PRELOAD", "LD_PRELOAD=$PWD/library.so /bin/true"),
-    refused("a library by LD_AUDIT", "LD_AUDIT=$PWD/library.so /bin/true"),
+    refused("the same in a user namespace", "unshare -Urm /lib64/ld-linux-x86-64.so.2 ./ran"),
+    refused("an untrusted library by LD_PRELOAD", "LD_PRELOAD=$PWD/library.so /bin/true"),
+    refused("an untrusted library by LD_AUDIT", "LD_AUDIT=$PWD/library.so /bin/true"),
     refused(
-        "a library by LD_LIBRARY_PATH",
+        "an untrusted library by LD_LIBRARY_PATH",
         "mkdir l; ln library.so l/libselinux.so.1; LD_LIBRARY_PATH=$PWD/l /bin/ls / && echo",
     ),
-    refused("a library by dlopen()", "/usr/bin/python3 -c 'import ctypes; ctypes.CDLL(\"./library.so\")'"),
     refused(
-        "a library that is a module of an interpreter",
+        "an untrusted library by dlopen()",
+        "/usr/bin/python3 -c 'import ctypes; ctypes.CDLL(\"./library.so\")'",
+    ),
+    refused(
+        "an untrusted library as a module of an interpreter",
         "perl -e 'require DynaLoader; DynaLoader::dl_load_file(\"./library.so\", 1) or die DynaLoader::dl_error()'",
     ),
     refused("a Python script with #!", "./script.py"),
@@ -64,11 +67,11 @@ const WAYS: &[Way] = &[
     refused("a Perl script with #!", "./script.pl"),
     refused("a Perl script as an argument", "perl script.pl"),
     refused("a Perl script on standard input", "perl < script.pl"),
-    refused("a script of an interpreter that is untrusted itself", "./script.odd"),
+    refused("a script whose interpreter is untrusted", "./script.odd"),
     refused("a hard link to an untrusted program", "ln ran link && ./link"),
     refused("a symbolic link to an untrusted program", "ln -s ran symbolic && ./symbolic"),
     refused(
-        "a symbolic link at the path of a trusted one",
+        "a symbolic link to an untrusted program, with the name of a trusted one",
         "ln -s $PWD/ran /tmp/true && PATH=/tmp true && /tmp/true",
     ),
     refused(
@@ -80,38 +83,44 @@ const WAYS: &[Way] = &[
         "unshare -Urm sh -c 'mount --bind ran /usr/bin/true && /usr/bin/true'",
     ),
     refused(
-        "the same, filled up to the trusted one's size",
+        "the same, padded to the size of the trusted program",
         "unshare -Urm sh -c 'mount --bind padded /usr/bin/gdb && /usr/bin/gdb'",
     ),
     refused(
-        "a root directory of its own",
+        "an untrusted program at a trusted path in another root directory (chroot)",
         "mkdir -p r/usr/bin && ln padded r/usr/bin/gdb && unshare -Ur /usr/sbin/chroot r /usr/bin/gdb",
     ),
     refused(
-        "renamed while it starts",
+        "an untrusted program that is renamed while it starts",
         "(for i in 1 2 3 4 5 6 7 8 9; do mv ran other; mv other ran; done 2> /dev/null) & for i in 1 2 3 4 5 6 7 8 9; do ./ran && break; ./other && break; done",
     ),
-    refused("a file of the name of a deleted one", "ln ran 'launch (deleted)' && './launch (deleted)'"),
-    refused("a copy of a trusted program elsewhere", "cp /usr/bin/true t && ./t && echo ran"),
-    refused("executed by its descriptor (execveat)", "./launch execveat ./ran"),
-    refused("executed as /proc/self/fd/N", "./launch proc ./ran"),
-    refused("opened before it is there, written, then executed", "./launch written ./ran"),
-    refused("mapped for execution (mmap)", "./launch map ./ran"),
-    refused("mapped for reading, then made executable (mprotect)", "./launch protect ./ran"),
+    refused(
+        "an untrusted program with the name that the kernel shows for a deleted one",
+        "ln ran 'launch (deleted)' && './launch (deleted)'",
+    ),
+    refused("a copy of a trusted program in another directory", "cp /usr/bin/true t && ./t && echo ran"),
+    refused("an untrusted program executed by descriptor (execveat)", "./launch execveat ./ran"),
+    refused("an untrusted program executed as /proc/self/fd/N", "./launch proc ./ran"),
+    refused("a file that is created, written and then executed", "./launch written ./ran"),
+    refused("an untrusted program mapped for execution (mmap)", "./launch map ./ran"),
+    refused(
+        "an untrusted program mapped for reading and then made executable (mprotect)",
+        "./launch protect ./ran",
+    ),
     Way {
         name: "a program in memory (memfd_create, then execveat)",
         script: "./launch memory ./carried",
         fate: Known(
-            "a file in memory is on no file system that can be marked",
+            "a file in memory isn't on a file system that fanotify can watch",
             "`sysctl vm.memfd_noexec=2`",
             IN_MEMORY,
         ),
     },
     Way {
-        name: "a program on a tmpfs that is mounted in a user namespace",
+        name: "a program on a tmpfs that a user mounts in a user namespace",
         script: "unshare -Urm sh -c 'mkdir m; mount -t tmpfs m m && ./launch decode ./carried m/ran && m/ran'",
         fate: Known(
-            "the file system is made after the guard looked, where the guard doesn't see it",
+            "the file system is mounted after palisaded began, in a mount namespace that palisaded doesn't see",
             "`sysctl user.max_user_namespaces=0`",
             NAMESPACE,
         ),
@@ -120,27 +129,35 @@ const WAYS: &[Way] = &[
         name: "a program on a file system that a process serves (squashfuse)",
         script: "mkdir m; squashfuse image m && m/ran; fusermount3 -u m",
         fate: Known(
-            "whoever opens a file there waits for that process, and so would the guard and the whole host",
-            "`chmod 600 /dev/fuse`, or `watch.filesystems` with `fuse` where that risk is taken",
+            "an open waits for that process, and so would palisaded and the whole host",
+            "`chmod 600 /dev/fuse`; or `watch.filesystems` with `fuse`, if you accept that risk",
             SERVED,
         ),
     },
     Way {
         name: "a program as an interpreter's argument (`python3 -c`, `perl -e`)",
         script: "/usr/bin/python3 -c 'print(\"ran\")' && perl -e 'print \"ran\\n\"'",
-        fate: Known("no file is opened", "rules that name who may start the interpreter", TOLD),
+        fate: Known(
+            "no file is opened",
+            "rules that restrict which processes may start the interpreter",
+            TOLD,
+        ),
     },
     Way {
         name: "a program that is piped to an interpreter",
         script: "echo 'print(\"ran\")' | /usr/bin/python3",
-        fate: Known("no file is opened", "rules that name who may start the interpreter", TOLD),
+        fate: Known(
+            "no file is opened",
+            "rules that restrict which processes may start the interpreter",
+            TOLD,
+        ),
     },
     Way {
-        name: "text without `#!` that looks like any other text, given to an interpreter",
+        name: "a script without `#!` or other signs of a script, given to an interpreter",
         script: "/usr/bin/python3 unmarked",
         fate: Known(
-            "nothing tells it from data",
-            "rules that let the interpreter open trusted files only",
+            "it can't be distinguished from data",
+            "rules that allow the interpreter to open trusted files only",
             UNMARKED,
         ),
     },
@@ -150,11 +167,11 @@ const WAYS: &[Way] = &[
         fate: Known("the default policy allows it", "`rules = \"restrictive\"`", "shell scripts"),
     },
     Way {
-        name: "a program whose descriptor was open before the guard began",
+        name: "a program that a process opened before palisaded began",
         script: "/usr/bin/cat /proc/$HOLDER/fd/9 > /dev/null 2>&1; echo go > fifo; sleep 0.5; cat said",
         fate: Known(
-            "the check is at the open",
-            "begin the guard before anybody logs in",
+            "palisaded checks only the open",
+            "start palisaded before any user logs in",
             "what was open or mapped before the guard began",
         ),
     },
@@ -307,19 +324,21 @@ fn is_named(status: &Status, words: &str) -> bool {
     status.blind.iter().any(|spot| spot.contains(words))
 }
 
-/// The section of SECURITY.md.
+/// The text of the page.
 fn section() -> String {
     let mut text = String::from(
         "<!-- Made of crates/daemon/tests/bypasses.rs, which tries each of these: PALISADE_WRITE_DOCS=1 ./x test \
-         daemon/integration/bypasses:: -->\n\n# Ways around the guard\n\nWith the default policy, enforced, and nothing \
-         set on the host but that. Each was seen to work without a guard.\n\n## Refused\n\n",
+         daemon/integration/bypasses:: -->\n\n# Ways around exec control\n\nThis page lists ways to execute untrusted code \
+         in spite of [exec control](guard.md), for administrators who want\nto know its limits. A test tries each way. The \
+         host has the default policy in the mode `enforce`, and no other\nsetting. Each way works without exec control.\n\n\
+         ## Refused\n\nWith exec control these ways are refused:\n\n",
     );
     for way in WAYS.iter().filter(|way| matches!(way.fate, Refused)) {
         writeln!(text, "- {}", way.name).unwrap();
     }
     text.push_str(
-        "\n## Known\n\nThese work. `palisade guard status` names those that your host leaves open.\n\n\
-         | what | why it can't be refused | what closes it |\n|---|---|---|\n",
+        "\n## Known\n\nThese ways work. `palisade guard status` lists those that are open on your host.\n\n\
+         | way | why palisaded doesn't refuse it | remedy |\n|---|---|---|\n",
     );
     for way in WAYS {
         if let Known(why, closes, _) = way.fate {
