@@ -229,6 +229,23 @@ fn every_process_thread_and_program_stays_interposed() {
     assert_eq!((&counted.json["programs"], &counted.json["not_interposed"]), (&10.into(), &0.into()));
 }
 
+/// A program may have forbidden the processor's clock when it executes another one.
+#[test]
+fn a_program_without_a_time_stamp_counter_may_execute_others() {
+    if !is_installed("python3") {
+        return;
+    }
+    // A dynamic program begins by reading that clock, so this one executes none that is there.
+    const SCRIPT: &str = "import ctypes, os\n\
+        PR_SET_TSC, PR_TSC_SIGSEGV = 26, 2\n\
+        assert ctypes.CDLL(None).prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) == 0\n\
+        try: os.execv('/nonexistent', ['x'])\n\
+        except FileNotFoundError: os.write(1, b'not there')\n\
+        os._exit(0)\n";
+    said(&Command::new("python3").args(["-c", SCRIPT]).output().unwrap(), "not there");
+    said(&interpose(&["--output", "/dev/null", "--", "python3", "-c", SCRIPT]), "not there");
+}
+
 #[test]
 fn code_that_is_written_at_run_time_is_counted_and_left_alone() {
     let bench = Bench::new();
