@@ -25,9 +25,9 @@ pub struct Who {
     pub gids: Vec<u32>,
     /// The session.
     pub session: u32,
-    /// The process and its parent.
+    /// The process.
     pub pid: u32,
-    /// See there.
+    /// Its parent.
     pub ppid: u32,
     /// Its program.
     pub exe: PathBuf,

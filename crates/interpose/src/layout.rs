@@ -371,9 +371,9 @@ pub struct Shared {
     pub dropped: AtomicU64,
     /// Sites that there was no room for in `found`.
     pub unlisted: AtomicU64,
-    /// See there.
+    /// The answers that Palisade gives in place of the kernel's.
     pub fakes: Fakes,
-    /// See there.
+    /// Threads that ask the supervisor to watch them before they execute a program.
     pub requests: [Request; REQUESTS],
     /// Files that sites were found in, or that could have some.
     pub files: [File; FILES],

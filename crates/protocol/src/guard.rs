@@ -237,13 +237,13 @@ pub struct Metrics {
     pub passed: u64,
     /// Files about which it asks again because they changed.
     pub revoked: u64,
-    /// Files that were looked at, and those whose facts were remembered.
+    /// Lookups of a file's facts that had to examine the file.
     pub objects_missed: u64,
-    /// See there.
+    /// Lookups of a file's facts that the cache answered.
     pub objects_hit: u64,
-    /// Processes that were looked at, and those that were remembered.
+    /// Lookups of a process's facts that had to examine the process.
     pub subjects_missed: u64,
-    /// See there.
+    /// Lookups of a process's facts that the cache answered.
     pub subjects_hit: u64,
     /// Times that the kernel's queue ran over, or a file couldn't be given to this process.
     pub lost: u64,
