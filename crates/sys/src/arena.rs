@@ -135,6 +135,9 @@ impl Arena {
             }
             let start = state.used;
             if start + size <= SIZE {
+                if start == 0 {
+                    make_present(self.memory.0.get().expose_provenance());
+                }
                 state.used += size;
                 // Sizes are multiples of what blocks are aligned to, and the memory is aligned to a page.
                 return Some(self.memory.0.get().cast::<u8>().wrapping_add(start));

@@ -32,6 +32,7 @@ mod broker;
 mod builder;
 mod clone;
 mod command;
+mod entry;
 mod init;
 mod netlink;
 mod raw;
