@@ -133,7 +133,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // ground: `sys`, `database`, `shell-syntax` and `text` are below the others, then `event`, whose places of rules are `policy`'s
     ("palisade-event", &["palisade-text"]),
     ("palisade-policy", &["palisade-event", "palisade-text"]),
-    ("palisade-protocol", &["palisade-event"]),
+    ("palisade-protocol", &["palisade-event", "palisade-text"]),
     ("palisade-host", &["palisade-shell-syntax", "palisade-sys", "palisade-text"]),
     ("palisade-events", &["palisade-event", "palisade-database", "palisade-text"]),
     ("palisade-database", &[]),

@@ -11,6 +11,7 @@ use palisade_desktop::DesktopError;
 use palisade_host::account::AccountError;
 use palisade_policy::value::ValueError;
 use palisade_policy::{ParseError, ResolveError};
+use palisade_protocol::client::DaemonError;
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::layers::trust::StoreError;
 use palisade_sandbox::layers::{LayerError, Sort};
@@ -103,16 +104,19 @@ pub(crate) enum Failure {
     Line(#[from] LineError),
     /// The daemon.
     #[error(transparent)]
-    Daemon(#[from] crate::palisaded::DaemonError),
+    Daemon(#[from] DaemonError),
     /// Something about the host's guard.
     #[error(transparent)]
     Guard(#[from] GuardError),
     /// The list of running sandboxes can't be read.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// Something about scopes.
-    #[error(transparent)]
-    Scope(#[from] crate::scope::ScopeError),
+    /// Signals can't be waited for.
+    #[error("can't wait for signals: {source}")]
+    Signals {
+        /// Why.
+        source: std::io::Error,
+    },
     /// Something about learned system calls.
     #[error(transparent)]
     Syscalls(#[from] crate::syscalls::SyscallsError),
@@ -205,7 +209,7 @@ impl Failure {
         match self {
             Self::Desktop(error) => error.class(),
             Self::Package(_) => "package",
-            Self::Cwd { .. } | Self::Account(_) => "surroundings",
+            Self::Cwd { .. } | Self::Account(_) | Self::Signals { .. } => "surroundings",
             Self::Layer(
                 LayerError::Parse { .. }
                 | LayerError::NotText { .. }
@@ -232,7 +236,6 @@ impl Failure {
             Self::Guard(error) => error.class(),
             Self::History(error) => error.class(),
             Self::Page(_) => "listen",
-            Self::Scope(error) => error.class(),
             Self::Registry(_) => "registry",
             Self::NoProject { .. } => "no-project",
             Self::RootOnly { .. } => "root-only",
@@ -271,7 +274,6 @@ impl Failure {
             Self::Guard(error) => error.hint(),
             Self::History(error) => error.hint(),
             Self::Page(error) => error.hint(),
-            Self::Scope(error) => error.hint(),
             Self::Registry(error) => error.hint(),
             Self::Package(error) => error.hint(),
             Self::NobodyToAsk => {

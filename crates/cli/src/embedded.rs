@@ -106,7 +106,7 @@ fn serve(command: &[OsString], begun: Instant) -> Result<u8, ServeError> {
         return Err(ServeError::NoSocket);
     }
     let stream = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(input, 3)?);
-    let mut connection = Connection::begin(stream, crate::palisaded::OWN_NAME)?;
+    let mut connection = Connection::begin(stream, palisade_protocol::client::OWN_NAME)?;
     let Order::Launch { program, name } = connection.receive()? else {
         return Err(ProtocolError::Gone.into());
     };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard`: what may execute on this host at all.
 //!
-//! - [`talk`]: asking palisaded
 //! - [`status`], [`metrics`], [`scrape`], [`timing`]: what it does
 //! - [`change`]: what it is told
 //! - [`follow`]: its decisions, as they are made
@@ -25,7 +24,6 @@ mod metrics;
 mod scrape;
 mod status;
 mod survey;
-mod talk;
 mod timing;
 mod trust;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Calls that the kernel puts down while a command runs, asked of palisaded.
 
-use crate::palisaded::OWN_NAME;
+use palisade_protocol::client::OWN_NAME;
 use palisade_protocol::guard::Refusal;
 use palisade_protocol::learn::{Program, Request, Response, SOCKET};
 use palisade_protocol::{Connection, ProtocolError};

@@ -4,24 +4,19 @@
 //! - [`launch`]: a command in a scope of its own
 //! - [`events`]: what happens in scopes
 //! - [`listing`]: which there are, and what is in force
-//! - [`talk`]: asking palisaded
 //! - [`error`]: why not
 
-mod error;
 mod events;
 mod launch;
 mod listing;
-mod talk;
 
 use crate::answer::{self, Failure, YES};
 use crate::output;
-use crate::palisaded::DaemonError;
 use clap::{Subcommand, ValueHint};
-pub(crate) use error::ScopeError;
 pub(crate) use events::happened;
+use palisade_protocol::client::{DaemonError, ask};
 use palisade_protocol::scope::{Depth, Profile, Request, Response, SOCKET, Verdict, Wanted};
 use std::path::PathBuf;
-use talk::ask;
 
 /// What about scopes.
 #[derive(Debug, clap::Args)]
@@ -154,7 +149,7 @@ pub(crate) fn run(options: &Options) -> u8 {
 }
 
 /// Says what the daemon says.
-fn said(response: Result<Response, ScopeError>) -> Answer {
+fn said(response: Result<Response, DaemonError>) -> Answer {
     let Response::Done { said } = response? else { return Err(DaemonError::Strange.into()) };
     output::say(&format!("{}\n", palisade_text::harmless(&said)));
     Ok(YES)

@@ -2,26 +2,20 @@
 //! `palisade watch`: what is refused in all sandboxes of this user, what the guard decides about the user's processes, and
 //! what happens in the user's scopes.
 //!
-//! - [`recorded`]: what the user's store has
-//! - [`daemon`]: what palisaded tells
 //! - [`printer`], [`words`]: how it is shown
 
-mod daemon;
 mod printer;
-mod recorded;
 mod words;
 
 use crate::answer::{self, Failure, YES};
-use crate::output;
-use crate::situation;
+use crate::{output, palisaded, situation};
 use clap::ValueHint;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use daemon::{Daemon, Wanted};
 use palisade_event::{Kind, Verdict};
-use palisade_events::{Changes, Filter, StoreError};
+use palisade_events::{Beginning, Changes, Filter, Look, Page, StoreError, StoreFollower};
+use palisade_protocol::follow::{Follower, Remark, Wanted};
 use palisade_protocol::guard::SOCKET;
 use printer::Printer;
-use recorded::Recorded;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -100,6 +94,16 @@ impl Options {
         }
     }
 
+    /// What is looked for in the store.
+    fn recorded(&self, path: &Path, filter: Filter, begun: SystemTime) -> StoreFollower {
+        let beginning = match self.limit.and_then(|limit| usize::try_from(limit).ok()) {
+            _ if !self.backlog() => Beginning::Now,
+            Some(limit) => Beginning::Newest(limit),
+            None => Beginning::All,
+        };
+        StoreFollower::new(path, filter, beginning, (self.all, self.no_follow), begun)
+    }
+
     /// What palisaded is asked for.
     fn wanted(&self, filter: &Filter) -> Wanted {
         let scope = || self.scope_socket.clone().unwrap_or_else(|| self.socket.with_file_name("scope.sock"));
@@ -174,27 +178,85 @@ fn watch(options: &Options) -> Result<(), Trouble> {
     let filter = options.filter(begun);
     // Before the store is looked at, so that nothing happens unseen.
     let threads = |source| Trouble::Wait { what: "palisaded", source };
-    let mut daemon = Daemon::begin(&options.wanted(&filter)).map_err(threads)?;
+    let mut daemon = Follower::begin(&options.wanted(&filter)).map_err(threads)?;
     let mut awaited = if options.no_follow { None } else { Some(Awaited::new(&path)?) };
     let mut printer = Printer::new(options.json, options.limit).map_err(Trouble::Clock)?;
     if options.backlog() {
-        printer.hold(daemon.remembered(), &filter);
+        printer.hold(daemon.remembered(&mut say), &filter);
     }
-    let mut recorded = Recorded::new(options, &path, filter, begun);
+    let mut recorded = options.recorded(&path, filter, begun);
+    let mut said_waiting = false;
     loop {
-        recorded.look(&mut printer)?;
+        look(&mut recorded, &mut printer)?;
         printer.release()?;
         let Some(awaited) = &mut awaited else { break };
-        recorded.say_waiting(&printer);
+        if printer.printed() == 0 && !std::mem::replace(&mut said_waiting, true) {
+            say_waiting(&recorded, &path);
+        }
         if printer.is_full() || awaited.end(&daemon)? {
             break;
         }
-        printer.hold(daemon.news(), recorded.filter());
+        printer.hold(daemon.news(&mut say), recorded.filter());
     }
     if options.no_follow && printer.printed() == 0 {
         output::note(&format_args!("nothing that fits is recorded in {path:?}"));
     }
     Ok(())
+}
+
+/// Whether what is wanted may be in the store.
+fn is_recorded(filter: &Filter) -> bool {
+    [Kind::Sandbox, Kind::Network].into_iter().any(|kind| filter.wants_kind(kind))
+}
+
+/// Shows what is new in the store.
+fn look(recorded: &mut StoreFollower, printer: &mut Printer) -> Result<(), Trouble> {
+    if !is_recorded(recorded.filter()) {
+        return Ok(());
+    }
+    let look = recorded.look(&mut |page: Page| {
+        if page.strange > 0 {
+            output::note(&format_args!("{} events of a newer palisade aren't shown", page.strange));
+        }
+        printer.print(page.entries)?;
+        Ok::<_, Trouble>(!printer.is_full())
+    })?;
+    if let Look::Damaged(error) = look {
+        output::note(&format_args!("{error}; waiting for another"));
+    }
+    Ok(())
+}
+
+/// Says that there is nothing yet.
+fn say_waiting(recorded: &StoreFollower, path: &Path) {
+    if !is_recorded(recorded.filter()) {
+        output::note(&"waiting for what palisaded tells");
+    } else if recorded.has_something() {
+        output::note(&"waiting for refusals; for those before: palisade watch --all");
+    } else {
+        output::note(&format_args!("nothing was refused yet; waiting for {path:?} to be written"));
+    }
+}
+
+/// Says what there is to know besides palisaded's events.
+fn say(remark: Remark) {
+    match remark {
+        Remark::Missed(count) => palisaded::missed(count),
+        Remark::Unanswered => output::note(&"palisaded doesn't answer: what it has to tell isn't shown"),
+        Remark::Unreadable(error) => {
+            output::note(&format_args!("palisaded tells something that this palisade can't read: {error}"));
+        }
+        Remark::Ended(kind) => {
+            output::note(&format_args!("palisaded has ended: no events of the {kind} until it runs again"));
+        }
+        Remark::Interrupted(kind, error) => {
+            output::note(&format_args!("no events of the {kind} are shown: {error}"));
+        }
+        Remark::Refused(kind, error) => {
+            let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+            output::note(&format_args!("no events of the {kind} are shown: {error}{hint}"));
+        }
+    }
 }
 
 /// What ends a wait.
@@ -218,7 +280,7 @@ impl Awaited {
     }
 
     /// Waits for something to look at; says whether it is the end instead.
-    fn end(&mut self, daemon: &Daemon) -> Result<bool, Trouble> {
+    fn end(&mut self, daemon: &Follower) -> Result<bool, Trouble> {
         let patience = self.changes.patience();
         let timeout = Timespec::try_from(patience).ok();
         let stdout = rustix::stdio::stdout();

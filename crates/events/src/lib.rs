@@ -12,13 +12,14 @@
 //! - [`Recorder`]: what a launcher hands them to; with [`Damper`], which counts what comes too often, and
 //!   [`Notices`], the lines that a launch says by itself
 //! - [`store`]: where they are kept
-//! - [`Changes`]: hearing of new ones
+//! - [`StoreFollower`]: what they have, and what comes into them; [`Changes`]: hearing of new ones
 //! - [`Clock`]: their times
 #![forbid(unsafe_code)]
 
 mod changes;
 mod clock;
 mod damper;
+mod follower;
 mod json_lines;
 mod notices;
 mod outlet;
@@ -29,10 +30,11 @@ mod words;
 pub use changes::Changes;
 pub use clock::Clock;
 pub use damper::{Damper, OTHERS};
+pub use follower::{Beginning, Look, StoreFollower};
 pub use json_lines::JsonLines;
 pub use notices::Notices;
 pub use recorder::Recorder;
-pub use store::{Entry, Filter, Retention, Store, StoreError};
+pub use store::{Entry, Filter, Page, Retention, Store, StoreError};
 pub use words::{Style, Words};
 
 /// What takes events. Never panics and never blocks longer than its descriptor does.

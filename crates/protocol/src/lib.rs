@@ -8,13 +8,16 @@
 //! - [`guard`]: what is asked of the guard, and what it answers
 //! - [`learn`]: how a launcher has the kernel put down what its programs call
 //! - [`launch`]: how a program that embeds Palisade has a command launched
+//! - [`client`]: asking the daemon; [`follow`]: hearing what it tells
 //! - [`date`]: the times in it, as people read them
 //! - [`scope`]: what is asked about scopes, and what is answered
 //! - [`network`]: what a launcher and the process that serves its command's network say to each other
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod connection;
 pub mod date;
+pub mod follow;
 pub mod guard;
 pub mod launch;
 pub mod learn;

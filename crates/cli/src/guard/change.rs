@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What palisaded is told: what it says of it, in words.
 
-use super::talk::{self, Talk};
 use super::{Answer, GuardError, Places};
 use crate::answer::{Failure, NO, YES};
-use crate::palisaded::DaemonError;
 use crate::{output, watch};
 use clap::ValueHint;
+use palisade_protocol::client::{self, Client, DaemonError};
 use palisade_protocol::guard::{Request, Response};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,7 +32,7 @@ pub(super) struct Try {
 
 /// Tells the daemon to do something.
 pub(super) fn tell(places: &Places, request: &Request) -> Answer {
-    said(talk::ask(places, request)?)?;
+    said(client::ask(&places.socket, request)?)?;
     Ok(YES)
 }
 
@@ -48,7 +47,7 @@ pub(super) fn said(response: Response) -> Result<(), GuardError> {
 pub(super) fn attempt(places: &Places, options: &Try) -> Answer {
     let rules = options.rules.as_deref().map(text).transpose()?;
     let seconds = options.time.as_secs();
-    let mut talk = Talk::begin(&places.socket)?;
+    let mut talk = Client::begin(&places.socket)?;
     let response = talk.ask(&Request::Try { seconds, rules, force: options.force })?;
     if !matches!(response, Response::Done { .. }) {
         return Err(DaemonError::Strange.into());

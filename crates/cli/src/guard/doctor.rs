@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of the guard works on this kernel. Nothing of it is needed for launches.
 
-use super::talk::Talk;
 use crate::doctor::Check;
-use crate::palisaded::DaemonError;
+use palisade_protocol::client::{self, DaemonError};
 use palisade_protocol::guard::{Request, Response, SOCKET};
 use palisade_sandbox::guarantee::Have;
 use palisade_sys::fanotify::Gate;
@@ -62,7 +61,7 @@ fn lsm() -> Check {
 
 fn daemon() -> Check {
     let name = "guard: palisaded answers";
-    let asked = Talk::begin(Path::new(SOCKET)).and_then(|mut talk| talk.ask(&Request::Status));
+    let asked = client::ask(Path::new(SOCKET), &Request::Status);
     match asked {
         Ok(Response::Status(status)) => {
             let mode = if status.enforcing { "enforcing" } else { "permissive" };

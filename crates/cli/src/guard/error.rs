@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why the guard doesn't do what it is asked, or nothing can be said of it.
 
-use crate::palisaded::DaemonError;
 use palisade_guard::setup::SetupError;
 use palisade_guard::trust::{build, edit, filter, import, rebuild, store, verify};
+use palisade_protocol::client::DaemonError;
 use palisade_text::Show as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;

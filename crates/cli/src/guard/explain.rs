@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard explain`: what would become of an open or exec, and why.
 
-use super::talk::Talk;
 use super::{Answer, GuardError, Places, change, files};
 use crate::answer::{self, Failure, NO, YES};
 use crate::output;
-use crate::palisaded::{self, DaemonError};
+use crate::palisaded;
 use clap::ValueHint;
 use palisade_event::{Detail, Event, Guard, Verdict};
 use palisade_guard::explain::{self, ExplainError};
 use palisade_guard::facts::Access;
 use palisade_guard::supposed::Who;
+use palisade_protocol::client::{Client, DaemonError};
 use palisade_protocol::guard::{Request, Response, Supposition};
 use palisade_text::harmless;
 use serde::Serialize;
@@ -92,15 +92,15 @@ fn read(path: &Path, source: std::io::Error) -> Failure {
 
 /// What the daemon says; nothing if it doesn't run, or doesn't tell ordinary users.
 fn asked(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Option<Event>, Failure> {
-    let mut talk = match Talk::begin(&places.socket) {
-        Err(GuardError::Daemon(DaemonError::NotRunning { .. })) => return Ok(None),
+    let mut talk = match Client::begin(&places.socket) {
+        Err(DaemonError::NotRunning { .. }) => return Ok(None),
         talk => talk?,
     };
     let supposition = Supposition { path: change::text(path)?, execute, pid };
     match talk.ask(&Request::Judge(supposition)) {
         Ok(Response::Judged(event)) => Ok(Some(*event)),
         Ok(_) => Err(DaemonError::Strange.into()),
-        Err(GuardError::Daemon(DaemonError::Refused(refusal))) if refusal.class == "root-only" => {
+        Err(DaemonError::Refused(refusal)) if refusal.class == "root-only" => {
             output::note(&"palisaded tells only root; this is what the files say");
             Ok(None)
         }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard watch`: decisions, as they are made.
 
-use super::talk::Talk;
 use super::{Answer, Places};
 use crate::output;
 use crate::palisaded::{self, Listening};
 use palisade_event::{Detail, Event};
+use palisade_protocol::client::Client;
 use palisade_protocol::guard::{Request, Response};
 use palisade_text::harmless;
 
 /// Shows decisions until it is interrupted or nobody reads any more (yes), or palisaded ends (no).
 pub(super) fn watch(places: &Places, all: bool, json: bool) -> Answer {
-    let mut talk = Talk::begin(&places.socket)?;
-    talk.ask(&Request::Follow { all, past: false, end: false, refused: false })?;
+    let mut talk = Client::begin(&places.socket)?;
+    talk.ask::<Response>(&Request::Follow { all, past: false, end: false, refused: false })?;
     if !json {
         output::note(&if all { "waiting for decisions" } else { "waiting for what the rules log" });
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard metrics` and `rules`: what happened so far, counted.
 
-use super::{Answer, GuardError, Places};
-use super::{scrape, talk};
+use super::scrape;
+use super::{Answer, Places};
 use crate::answer::{self, YES};
-use crate::palisaded::DaemonError;
+use palisade_protocol::client::{self, Client, DaemonError};
 use palisade_protocol::guard::{Metrics, Request, Response, RuleHits};
 use palisade_text::Show as _;
 use serde::Serialize;
@@ -78,10 +78,10 @@ pub(super) fn metrics(places: &Places, options: &Options) -> Answer {
     Ok(YES)
 }
 
-fn asked(socket: &Path, reset: bool, patience: Option<Duration>) -> Result<Metrics, GuardError> {
-    match talk::Talk::begin(socket)?.ask_within(&Request::Metrics { reset }, patience)? {
+fn asked(socket: &Path, reset: bool, patience: Option<Duration>) -> Result<Metrics, DaemonError> {
+    match Client::begin(socket)?.ask_within(&Request::Metrics { reset }, patience)? {
         Response::Metrics(metrics) => Ok(*metrics),
-        _ => Err(DaemonError::Strange.into()),
+        _ => Err(DaemonError::Strange),
     }
 }
 
@@ -108,7 +108,7 @@ struct Rules<'a> {
 
 /// Prints the rules in force.
 pub(super) fn rules(places: &Places, json: bool) -> Answer {
-    let Response::Rules { rules } = talk::ask(places, &Request::Rules)? else {
+    let Response::Rules { rules } = client::ask(&places.socket, &Request::Rules)? else {
         return Err(DaemonError::Strange.into());
     };
     if json {

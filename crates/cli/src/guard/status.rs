@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard status`: what is in force, and what isn't.
 
-use super::talk::Talk;
-use super::{Answer, GuardError, Places, count, lasting};
+use super::{Answer, Places, count, lasting};
 use crate::answer::{self, NO, YES};
 use crate::output;
-use crate::palisaded::DaemonError;
+use palisade_protocol::client::{Client, DaemonError};
 use palisade_protocol::guard::{Request, Response, Status};
 use palisade_text::harmless;
 use serde::Serialize;
@@ -23,8 +22,8 @@ struct Document<'a> {
 
 /// Answers yes only if what the rules deny is refused.
 pub(super) fn status(places: &Places, json: bool) -> Answer {
-    let mut talk = match Talk::begin(&places.socket) {
-        Err(error @ GuardError::Daemon(DaemonError::NotRunning { .. })) => {
+    let mut talk = match Client::begin(&places.socket) {
+        Err(error @ DaemonError::NotRunning { .. }) => {
             if json {
                 let because = Some(error.to_string());
                 answer::print_json(&Document { running: false, status: None, because })?;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Kinds of files, programs that aren't trusted, and file systems that aren't watched.
 
-use super::talk::Talk;
 use super::{Answer, Places, files};
 use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use palisade_event::Detail;
 use palisade_guard::kind::Recognizer;
 use palisade_guard::survey::{self, Mounts, Programs};
+use palisade_protocol::client::Client;
 use palisade_protocol::guard::{Request, Response, Supposition};
 use palisade_text::{Show as _, harmless};
 use serde::Serialize;
@@ -28,7 +28,7 @@ struct KindOf {
 /// answers: what it sees is what counts.
 pub(super) fn kinds(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
     let recognizer = Recognizer::own();
-    let mut talk = Talk::begin(&places.socket).ok();
+    let mut talk = Client::begin(&places.socket).ok();
     let mut files = Vec::new();
     for path in paths {
         let kind = match talk.as_mut().and_then(|talk| seen(talk, path)) {
@@ -51,7 +51,7 @@ pub(super) fn kinds(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
 }
 
 /// What the daemon takes a file for, if it says.
-fn seen(talk: &mut Talk, path: &Path) -> Option<String> {
+fn seen(talk: &mut Client, path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?.into_os_string().into_string().ok()?;
     match talk.ask(&Request::Judge(Supposition { path, execute: false, pid: None })) {
         Ok(Response::Judged(event)) => match event.detail {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard timing`: how long decisions take.
 
-use super::talk;
 use super::{Answer, Places, change, count};
 use crate::answer::{self, YES};
 use clap::ValueEnum;
+use palisade_protocol::client;
 use palisade_protocol::guard::{Request, Response, Timing};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ struct Document<'a> {
 
 /// Begins, or ends and prints.
 pub(super) fn timing(places: &Places, what: What, json: bool) -> Answer {
-    let response = talk::ask(places, &Request::Timing { start: what == What::Start })?;
+    let response = client::ask(&places.socket, &Request::Timing { start: what == What::Start })?;
     let Response::Timing(timing) = response else {
         change::said(response)?;
         return Ok(YES);

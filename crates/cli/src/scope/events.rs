@@ -3,8 +3,9 @@
 
 use super::Answer;
 use crate::output;
-use crate::palisaded::{self, DaemonError, Listening};
+use crate::palisaded::{self, Listening};
 use palisade_event::{Detail, Event, Operation, Scope, Verdict};
+use palisade_protocol::client::{Client, DaemonError};
 use palisade_protocol::scope::{Request, Response};
 use palisade_text::harmless;
 use std::path::Path;
@@ -28,7 +29,8 @@ pub(super) struct Options {
 
 /// Shows events until it is interrupted or nobody reads any more (yes), or palisaded ends (no).
 pub(super) fn events(socket: &Path, options: &Options) -> Answer {
-    let mut connection = palisaded::begin(socket)?;
+    let mut client = Client::begin(socket)?;
+    let connection = client.connection();
     let request =
         Request::Follow { scope: options.scope, past: !options.new, end: !options.follow, refused: false };
     connection.send(&request).map_err(DaemonError::Talk)?;
@@ -37,7 +39,7 @@ pub(super) fn events(socket: &Path, options: &Options) -> Answer {
     }
     let gone = "palisaded has ended; what is marked stays so where it is pinned";
     let how = Listening { json: options.json, ends: !options.follow, gone };
-    palisaded::listen::<Response>(&mut connection, &how, words)
+    palisaded::listen::<Response>(connection, &how, words)
 }
 
 fn words(event: &Event) -> String {

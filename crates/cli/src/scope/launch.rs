@@ -4,9 +4,9 @@
 //! This process is marked, then it becomes the command: nothing of the command runs unmarked, and nothing of the caller is
 //! marked.
 
-use super::{New, ScopeError, talk};
+use super::New;
 use crate::output;
-use crate::palisaded::DaemonError;
+use palisade_protocol::client::{self, DaemonError};
 use palisade_protocol::scope::{Request, Response, Verdict, Wanted};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -52,17 +52,17 @@ pub(super) fn launch(socket: &Path, options: &Options) -> u8 {
     }
     let error = Command::new(program).args(words).exec();
     let code = if error.kind() == ErrorKind::NotFound { 127 } else { 126 };
-    output::error(&ScopeError::Execute { command: program.clone(), source: error }, None);
+    output::error(&format_args!("can't execute {program:?}: {error}"), None);
     code
 }
 
 /// What isn't as it was asked for.
-fn mark(socket: &Path, options: &Options, name: String) -> Result<Vec<String>, ScopeError> {
+fn mark(socket: &Path, options: &Options, name: String) -> Result<Vec<String>, DaemonError> {
     let mut scope = options.new.wanted(|| name);
     // The conversation ends with the answer: nothing of it is left to the command.
-    let ask = |scope: Wanted| match talk::ask(socket, &Request::Run { scope })? {
+    let ask = |scope: Wanted| match client::ask(socket, &Request::Run { scope })? {
         Response::Marked(marked) => Ok(marked.notes),
-        _ => Err(ScopeError::Daemon(DaemonError::Strange)),
+        _ => Err(DaemonError::Strange),
     };
     match ask(scope.clone()) {
         // The next best is stricter, not laxer.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which scopes there are, and what is in force.
 
-use super::{Answer, ScopeError, talk};
+use super::Answer;
 use crate::answer::{self, NO, YES};
 use crate::output;
-use crate::palisaded::DaemonError;
+use palisade_protocol::client::{self, DaemonError};
 use palisade_protocol::scope::{Request, Response, Scope, Status};
 use palisade_text::harmless;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// What was marked.
-pub(super) fn marked(response: Result<Response, ScopeError>, as_json: bool) -> Answer {
+pub(super) fn marked(response: Result<Response, DaemonError>, as_json: bool) -> Answer {
     let Response::Marked(marked) = response? else { return Err(DaemonError::Strange.into()) };
     for note in &marked.notes {
         output::note(note);
@@ -35,7 +35,7 @@ struct Listed<'s> {
 
 /// Scopes, a line each.
 pub(super) fn list(socket: &Path, as_json: bool) -> Answer {
-    let Response::Scopes { scopes } = talk::ask(socket, &Request::List)? else {
+    let Response::Scopes { scopes } = client::ask(socket, &Request::List)? else {
         return Err(DaemonError::Strange.into());
     };
     if as_json {
@@ -64,10 +64,10 @@ fn table(scopes: &[Scope]) -> String {
     text
 }
 
-fn find(socket: &Path) -> Result<Status, ScopeError> {
-    match talk::ask(socket, &Request::Status)? {
+fn find(socket: &Path) -> Result<Status, DaemonError> {
+    match client::ask(socket, &Request::Status)? {
         Response::Status(status) => Ok(*status),
-        _ => Err(ScopeError::Daemon(DaemonError::Strange)),
+        _ => Err(DaemonError::Strange),
     }
 }
 

@@ -3,13 +3,12 @@
 
 use super::{only_root, rebuild};
 use crate::answer::{Failure, NO, YES};
-use crate::guard::talk::Talk;
 use crate::guard::{Answer, GuardError, Places, count, files};
 use crate::output;
-use crate::palisaded::DaemonError;
 use palisade_guard::trust::edit::Editor;
 use palisade_guard::trust::entry::{Digest, from_hexadecimal};
 use palisade_guard::trust::measure::{self, Measured};
+use palisade_protocol::client::{Client, DaemonError};
 use palisade_protocol::guard::{Request, Response};
 use palisade_text::Show as _;
 use palisade_text::harmless;
@@ -37,20 +36,20 @@ fn editor(places: &Places, file: Option<&str>) -> Result<Editor, Failure> {
 /// A guard that enforces may refuse root the file that it is to be told to trust; it reads it itself.
 fn hashed_by_the_guard(socket: &Path, file: BorrowedFd<'_>) -> Result<Measured, measure::Error> {
     // Without a guard it was refused for another reason.
-    let mut talk = Talk::begin(socket).map_err(|_nobody| measure::Error::Unreadable)?;
-    let failed = |error: GuardError| measure::Error::Read(std::io::Error::other(error.to_string()));
-    talk.ask(&Request::Measure).map_err(failed)?;
+    let mut talk = Client::begin(socket).map_err(|_nobody| measure::Error::Unreadable)?;
+    let failed = |error: DaemonError| measure::Error::Read(std::io::Error::other(error.to_string()));
+    talk.ask::<Response>(&Request::Measure).map_err(failed)?;
     let connection = talk.connection();
-    let broken = |error| failed(DaemonError::Talk(error).into());
+    let broken = |error| failed(DaemonError::Talk(error));
     connection.pass(file).map_err(broken)?;
     match connection.receive().map_err(broken)? {
         Response::Measured { size, sha256 } => {
             let digest = from_hexadecimal(sha256.as_bytes()).and_then(|bytes| bytes.try_into().ok());
-            let digest = digest.ok_or_else(|| failed(DaemonError::Strange.into()))?;
+            let digest = digest.ok_or_else(|| failed(DaemonError::Strange))?;
             Ok(Measured { size, sha256: Digest::Sha256(digest), md5: None, seen: None })
         }
-        Response::Refused(refusal) => Err(failed(DaemonError::Refused(refusal).into())),
-        _ => Err(failed(DaemonError::Strange.into())),
+        Response::Refused(refusal) => Err(failed(DaemonError::Refused(refusal))),
+        _ => Err(failed(DaemonError::Strange)),
     }
 }
 

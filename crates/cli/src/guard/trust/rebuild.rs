@@ -3,9 +3,8 @@
 
 use super::only_root;
 use crate::answer::{Failure, YES};
-use crate::guard::{Answer, GuardError, Places, change, count, files, talk};
+use crate::guard::{Answer, GuardError, Places, change, count, files};
 use crate::output;
-use crate::palisaded::DaemonError;
 use crate::progress::Bar;
 use palisade_guard::settings::Settings;
 use palisade_guard::setup::SetupError;
@@ -13,7 +12,8 @@ use palisade_guard::trust::edit::Mistake;
 use palisade_guard::trust::filter::Filter;
 use palisade_guard::trust::rebuild::{Sources, Told};
 use palisade_guard::trust::store::{Location, Store, Writer};
-use palisade_protocol::guard::Request as Asked;
+use palisade_protocol::client::{self, DaemonError};
+use palisade_protocol::guard::{Request as Asked, Response};
 use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
@@ -21,13 +21,13 @@ use std::os::unix::fs::DirBuilderExt;
 /// Makes the database anew.
 pub(super) fn rebuild(places: &Places, everything: bool) -> Answer {
     only_root(places, "what is trusted")?;
-    match talk::ask(places, &Asked::Trust { everything, files: false }) {
+    match client::ask(&places.socket, &Asked::Trust { everything, files: false }) {
         Ok(response) => {
             change::said(response)?;
             output::say("hint: palisade guard status   # says when it is there\n");
             return Ok(YES);
         }
-        Err(GuardError::Daemon(DaemonError::NotRunning { .. })) => {}
+        Err(DaemonError::NotRunning { .. }) => {}
         Err(error) => return Err(error.into()),
     }
     let settings = files::setup(places, None)?.settings;
@@ -41,17 +41,17 @@ pub(super) fn rebuild(places: &Places, everything: bool) -> Answer {
 /// Waits until palisaded has read what has changed; says nothing of it, as package managers call it.
 pub(super) fn sync(places: &Places, seconds: u64, if_running: bool) -> Answer {
     only_root(places, "what is trusted")?;
-    match talk::ask(places, &Asked::Sync { seconds }) {
-        Err(GuardError::Daemon(DaemonError::NotRunning { .. })) if if_running => Ok(YES),
+    match client::ask::<Response>(&places.socket, &Asked::Sync { seconds }) {
+        Err(DaemonError::NotRunning { .. }) if if_running => Ok(YES),
         asked => asked.map(|_said| YES).map_err(Failure::from),
     }
 }
 
 /// Has the database know what the trust files say now.
 pub(super) fn trust_files_changed(places: &Places) -> Result<(), Failure> {
-    match talk::ask(places, &Asked::Trust { everything: false, files: true }) {
+    match client::ask::<Response>(&places.socket, &Asked::Trust { everything: false, files: true }) {
         Ok(_) => return Ok(()),
-        Err(GuardError::Daemon(DaemonError::NotRunning { .. })) => {}
+        Err(DaemonError::NotRunning { .. }) => {}
         Err(error) => {
             output::note(&format_args!("palisaded wasn't told: {error}"));
             return Ok(());

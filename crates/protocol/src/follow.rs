@@ -2,10 +2,9 @@
 //! What palisaded tells: the guard's decisions and the scopes' events, each heard by a thread of its own, as palisaded may
 //! come, go and stop answering. Where it doesn't run there is nothing to say about that.
 
-use crate::output;
-use crate::palisaded::{self, DaemonError, Follows, News};
+use crate::client::{Client, DaemonError, News, Reply};
+use crate::{ProtocolError, guard, scope};
 use palisade_event::{Event, Kind};
-use palisade_protocol::{ProtocolError, guard, scope};
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,31 +25,46 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 enum Heard {
     Event(Arc<Event>),
-    Missed(u64),
     /// What is remembered was told, or can't be had.
     Settled,
-    /// A line for the user.
-    Note(String),
+    Remark(Remark),
+}
+
+/// What there is to know besides the events.
+#[derive(Debug)]
+pub enum Remark {
+    /// So many events came too fast.
+    Missed(u64),
+    /// What is remembered isn't told in time.
+    Unanswered,
+    /// An event in a form that this version doesn't know.
+    Unreadable(serde_json::Error),
+    /// palisaded has ended; it is followed again once it runs.
+    Ended(Kind),
+    /// Events of a kind can't be followed now; it is tried again.
+    Interrupted(Kind, DaemonError),
+    /// Events of a kind can't be followed.
+    Refused(Kind, DaemonError),
 }
 
 /// What to ask for.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub struct Wanted {
     /// The guard's socket, if its decisions are wanted.
-    pub(super) guard: Option<PathBuf>,
+    pub guard: Option<PathBuf>,
     /// The scopes' socket, if their events are wanted.
-    pub(super) scope: Option<PathBuf>,
+    pub scope: Option<PathBuf>,
     /// First what is remembered.
-    pub(super) past: bool,
+    pub past: bool,
     /// Nothing after that.
-    pub(super) ends: bool,
+    pub ends: bool,
     /// Only what was refused or ended.
-    pub(super) refused: bool,
+    pub refused: bool,
 }
 
-/// Both sockets.
+/// Follows both sockets.
 #[derive(Debug)]
-pub(super) struct Daemon {
+pub struct Follower {
     heard: Receiver<Heard>,
     /// Readable once something was heard.
     woken: UnixStream,
@@ -70,35 +84,35 @@ struct Teller {
     complained: bool,
 }
 
-impl Daemon {
+impl Follower {
     /// Begins to follow what is wanted.
     ///
     /// # Errors
     /// No descriptors.
-    pub(super) fn begin(wanted: &Wanted) -> std::io::Result<Self> {
+    pub fn begin(wanted: &Wanted) -> std::io::Result<Self> {
         let (heard, receiver) = sync_channel(WAITING);
         let (woken, waker) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
         waker.set_nonblocking(true)?;
         let Wanted { past, ends, refused, .. } = *wanted;
-        let mut daemon = Self { heard: receiver, woken, waker: waker.try_clone()?, ends, unsettled: 0 };
+        let mut follower = Self { heard: receiver, woken, waker: waker.try_clone()?, ends, unsettled: 0 };
         let teller = |about| -> std::io::Result<Teller> {
             let (heard, waker, wanted) = (heard.clone(), waker.try_clone()?, wanted.clone());
             Ok(Teller { about, heard, waker, wanted, settled: false, complained: false })
         };
         if let Some(socket) = wanted.guard.clone() {
             let ask = move |past| guard::Request::Follow { all: false, past, end: ends, refused };
-            daemon.spawn(teller(Kind::Guard)?, move |teller| {
+            follower.spawn(teller(Kind::Guard)?, move |teller| {
                 teller.follow::<guard::Response, _>(&socket, ask, past)
             })?;
         }
         if let Some(socket) = wanted.scope.clone() {
             let ask = move |past| scope::Request::Follow { scope: None, past, end: ends, refused };
-            daemon.spawn(teller(Kind::Scope)?, move |teller| {
+            follower.spawn(teller(Kind::Scope)?, move |teller| {
                 teller.follow::<scope::Response, _>(&socket, ask, past)
             })?;
         }
-        Ok(daemon)
+        Ok(follower)
     }
 
     fn spawn(
@@ -117,21 +131,23 @@ impl Daemon {
     }
 
     /// Readable once something was heard.
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.woken.as_fd()
     }
 
-    /// What is remembered, and what has come meanwhile, oldest first. Waits for a moment.
-    pub(super) fn remembered(&mut self) -> Vec<Arc<Event>> {
+    /// What is remembered, and what has come meanwhile, oldest first. Waits for a moment. `remark` is told what else there
+    /// is to know.
+    pub fn remembered(&mut self, remark: &mut dyn FnMut(Remark)) -> Vec<Arc<Event>> {
         let until = Instant::now() + PATIENCE;
         let mut events = Vec::new();
         while self.unsettled > 0 {
             match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(heard) => self.take(heard, &mut events),
+                Ok(heard) => self.take(heard, &mut events, remark),
                 Err(RecvTimeoutError::Timeout) => {
                     // Otherwise it is waited for, and complained about by its thread.
                     if self.ends {
-                        output::note(&"palisaded doesn't answer: what it has to tell isn't shown");
+                        remark(Remark::Unanswered);
                     }
                     self.unsettled = 0;
                 }
@@ -142,15 +158,15 @@ impl Daemon {
         events
     }
 
-    /// What was heard since the last call.
-    pub(super) fn news(&mut self) -> Vec<Arc<Event>> {
+    /// What was heard since the last call. `remark` is told what else there is to know.
+    pub fn news(&mut self, remark: &mut dyn FnMut(Remark)) -> Vec<Arc<Event>> {
         let mut buffer = [0; 256];
         while matches!(self.woken.read(&mut buffer), Ok(1..)) {}
         let mut events = Vec::new();
         // As much as may wait at once: what comes meanwhile wakes again.
         for _one in 0..WAITING {
             match self.heard.try_recv() {
-                Ok(heard) => self.take(heard, &mut events),
+                Ok(heard) => self.take(heard, &mut events, remark),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return events,
             }
         }
@@ -159,19 +175,18 @@ impl Daemon {
         events
     }
 
-    fn take(&mut self, heard: Heard, events: &mut Vec<Arc<Event>>) {
+    fn take(&mut self, heard: Heard, events: &mut Vec<Arc<Event>>, remark: &mut dyn FnMut(Remark)) {
         match heard {
             Heard::Event(event) => events.push(event),
-            Heard::Missed(count) => palisaded::missed(count),
             Heard::Settled => self.unsettled = self.unsettled.saturating_sub(1),
-            Heard::Note(note) => output::note(&note),
+            Heard::Remark(told) => remark(told),
         }
     }
 }
 
 impl Teller {
     /// Follows for as long as somebody listens, again and again.
-    fn follow<R: Follows, Q: Serialize>(&mut self, socket: &Path, ask: impl Fn(bool) -> Q, mut past: bool) {
+    fn follow<R: Reply, Q: Serialize>(&mut self, socket: &Path, ask: impl Fn(bool) -> Q, mut past: bool) {
         loop {
             let outcome = self.converse::<R>(socket, &ask(past));
             // What is remembered was told before palisaded ended.
@@ -185,12 +200,13 @@ impl Teller {
     }
 
     /// One conversation. Whether it began.
-    fn converse<R: Follows>(
+    fn converse<R: Reply>(
         &mut self,
         socket: &Path,
         request: &impl Serialize,
     ) -> Result<(), (bool, DaemonError)> {
-        let mut connection = palisaded::begin(socket).map_err(|error| (false, error))?;
+        let mut client = Client::begin(socket).map_err(|error| (false, error))?;
+        let connection = client.connection();
         connection.send(request).map_err(|error| (false, error.into()))?;
         let mut dones = 0;
         loop {
@@ -198,9 +214,7 @@ impl Teller {
                 Ok(answer) => answer.news().map_err(|error| (dones > 0, error))?,
                 // One event in a form that this version doesn't know; the next may be another.
                 Err(ProtocolError::Malformed(error)) if dones > 0 => {
-                    self.complain(format!(
-                        "palisaded tells something that this palisade can't read: {error}"
-                    ));
+                    self.complain(Remark::Unreadable(error));
                     continue;
                 }
                 Err(ProtocolError::Gone) if self.wanted.ends && dones > 0 => return Ok(()),
@@ -208,7 +222,7 @@ impl Teller {
             };
             match news {
                 News::Event(event) => self.tell(Heard::Event(event)),
-                News::Missed(count) => self.tell(Heard::Missed(count)),
+                News::Missed(count) => self.tell(Heard::Remark(Remark::Missed(count))),
                 News::Done => {
                     dones += 1;
                     self.complained = false;
@@ -226,7 +240,7 @@ impl Teller {
         match outcome {
             Ok(()) | Err((_, DaemonError::NotRunning { .. })) => true,
             Err((true, DaemonError::Talk(ProtocolError::Gone | ProtocolError::Broken(_)))) => {
-                self.complain(format!("palisaded has ended: no events of the {about} until it runs again"));
+                self.complain(Remark::Ended(about));
                 self.complained = false;
                 true
             }
@@ -236,21 +250,20 @@ impl Teller {
                     ProtocolError::Broken(_) | ProtocolError::Gone | ProtocolError::TooSlow,
                 ),
             )) => {
-                self.complain(format!("no events of the {about} are shown: {error}"));
+                self.complain(Remark::Interrupted(about, error));
                 true
             }
             Err((_, error)) => {
-                let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
-                self.complain(format!("no events of the {about} are shown: {error}{hint}"));
+                self.complain(Remark::Refused(about, error));
                 false
             }
         }
     }
 
     /// Once, until it follows again.
-    fn complain(&mut self, why: String) {
+    fn complain(&mut self, why: Remark) {
         if !std::mem::replace(&mut self.complained, true) {
-            self.tell(Heard::Note(why));
+            self.tell(Heard::Remark(why));
         }
     }
 

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Asking palisaded.
+
+use crate::guard::{self, Refusal};
+use crate::{Connection, ProtocolError, scope};
+use palisade_event::Event;
+use palisade_text::Show as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the program `palisade` calls itself.
+pub const OWN_NAME: &str = concat!("palisade ", env!("CARGO_PKG_VERSION"));
+
+/// Why the daemon doesn't do what it is asked.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Nobody answers.
+    #[error("palisaded doesn't answer at {}: {source}", path.shown())]
+    NotRunning {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The conversation broke off.
+    #[error("can't talk to palisaded: {0}")]
+    Talk(#[from] ProtocolError),
+    /// The answer is to another question.
+    #[error("palisaded answers something else than what was asked")]
+    Strange,
+    /// It says no.
+    #[error("{}", .0.message)]
+    Refused(Refusal),
+}
+
+impl DaemonError {
+    /// Its class, for programs.
+    #[must_use]
+    pub fn class(&self) -> &str {
+        match self {
+            Self::NotRunning { .. } => "not-running",
+            Self::Talk(_) | Self::Strange => "protocol",
+            Self::Refused(refusal) => &refusal.class,
+        }
+    }
+
+    /// A command that helps, or what to look at.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NotRunning { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Some("say it with sudo".to_owned())
+            }
+            Self::NotRunning { .. } => {
+                Some("systemctl start palisaded   # or, as root: palisaded".to_owned())
+            }
+            Self::Talk(ProtocolError::OtherVersion { .. } | ProtocolError::Malformed(_)) | Self::Strange => {
+                Some("systemctl restart palisaded   # if it was updated since".to_owned())
+            }
+            Self::Refused(refusal) => refusal.hint.clone(),
+            Self::Talk(_) => None,
+        }
+    }
+}
+
+/// What the daemon tells of to who follows.
+#[derive(Debug)]
+pub enum News {
+    /// Something happened.
+    Event(Arc<Event>),
+    /// This side was slow: so many events weren't told.
+    Missed(u64),
+    /// It follows, or what is remembered was told.
+    Done,
+}
+
+/// What one of the daemon's sockets answers.
+pub trait Reply: DeserializeOwned {
+    /// The answer, unless it is a refusal.
+    ///
+    /// # Errors
+    /// The refusal.
+    fn granted(self) -> Result<Self, DaemonError>;
+
+    /// What is told to who follows.
+    ///
+    /// # Errors
+    /// It is a refusal, or an answer to another question.
+    fn news(self) -> Result<News, DaemonError>;
+}
+
+impl Reply for guard::Response {
+    fn granted(self) -> Result<Self, DaemonError> {
+        match self {
+            Self::Refused(refusal) => Err(DaemonError::Refused(refusal)),
+            answer => Ok(answer),
+        }
+    }
+
+    fn news(self) -> Result<News, DaemonError> {
+        match self.granted()? {
+            Self::Event(event) => Ok(News::Event(event)),
+            Self::Missed { count } => Ok(News::Missed(count)),
+            Self::Done { .. } => Ok(News::Done),
+            _ => Err(DaemonError::Strange),
+        }
+    }
+}
+
+impl Reply for scope::Response {
+    fn granted(self) -> Result<Self, DaemonError> {
+        match self {
+            Self::Refused(refusal) => Err(DaemonError::Refused(refusal)),
+            answer => Ok(answer),
+        }
+    }
+
+    fn news(self) -> Result<News, DaemonError> {
+        match self.granted()? {
+            Self::Event(event) => Ok(News::Event(event)),
+            Self::Missed { count } => Ok(News::Missed(count)),
+            Self::Done { .. } => Ok(News::Done),
+            _ => Err(DaemonError::Strange),
+        }
+    }
+}
+
+/// A conversation with the daemon.
+#[derive(Debug)]
+pub struct Client(Connection);
+
+impl Client {
+    /// Begins one with the daemon that answers at the socket.
+    ///
+    /// # Errors
+    /// Nobody answers, or in another version.
+    pub fn begin(socket: &Path) -> Result<Self, DaemonError> {
+        Connection::open(socket, OWN_NAME).map(Self).map_err(|error| match error {
+            ProtocolError::Unreachable { path, source } => DaemonError::NotRunning { path, source },
+            error => DaemonError::Talk(error),
+        })
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// The conversation broke off, or the answer is a refusal.
+    pub fn ask<R: Reply>(&mut self, request: &impl Serialize) -> Result<R, DaemonError> {
+        self.ask_within(request, None)
+    }
+
+    /// The same, waiting so long at most.
+    ///
+    /// # Errors
+    /// As [`Client::ask`]; no answer in that time is one, too.
+    pub fn ask_within<R: Reply>(
+        &mut self,
+        request: &impl Serialize,
+        patience: Option<Duration>,
+    ) -> Result<R, DaemonError> {
+        self.0.send(request)?;
+        self.0.receive_within::<R>(patience)?.granted()
+    }
+
+    /// The connection, for more than questions.
+    pub const fn connection(&mut self) -> &mut Connection {
+        &mut self.0
+    }
+}
+
+/// One question to the daemon that answers at the socket, one answer.
+///
+/// # Errors
+/// As [`Client::begin`] and [`Client::ask`].
+pub fn ask<R: Reply>(socket: &Path, request: &impl Serialize) -> Result<R, DaemonError> {
+    Client::begin(socket)?.ask(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn nobody_who_answers_is_told_from_a_refusal() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let asked = || ask::<guard::Response>(&socket, &guard::Request::Status).unwrap_err();
+        let nobody = asked();
+        assert!(matches!(nobody, DaemonError::NotRunning { .. }) && nobody.hint().is_some(), "{nobody}");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let daemon = std::thread::spawn(move || {
+            let (stream, _address) = listener.accept().unwrap();
+            let mut connection = Connection::begin(stream, "test").unwrap();
+            let _request: guard::Request = connection.receive().unwrap();
+            let refusal = Refusal { class: "root-only".into(), message: "no".into(), hint: None };
+            connection.send(&guard::Response::Refused(refusal)).unwrap();
+        });
+        let refused = asked();
+        assert_eq!((refused.class(), refused.to_string().as_str()), ("root-only", "no"));
+        daemon.join().unwrap();
+    }
+}
