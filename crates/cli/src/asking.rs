@@ -4,9 +4,9 @@
 //! No is the answer to everything but yes. An answer holds once, for the session, or always: then it is kept in a file
 //! of the user's own, of hosts that of [`palisade_sandbox::network::answers`].
 
-use crate::network;
 use crate::prompt::{self, Keep};
 use crate::question::{Wish, Word};
+use palisade_event::Object;
 use palisade_protocol::network::{Answer, Instruction, Question, Unasked};
 use palisade_sandbox::apply::start::Running;
 use palisade_sandbox::network::gateway;
@@ -88,7 +88,7 @@ fn tell(control: BorrowedFd<'_>, number: u64, word: Word) {
 fn wish(question: &Question, program: String, scope: Option<String>) -> Wish {
     let place = match question.port {
         0 => question.host.clone(),
-        port => network::object(&question.host, port),
+        port => Object::host(&question.host, port).to_string(),
     };
     Wish {
         program,
@@ -100,7 +100,8 @@ fn wish(question: &Question, program: String, scope: Option<String>) -> Wish {
 
 /// Keeps an answer for the launches to come, and says where. What can't be kept holds for this session.
 fn keep(answers: &Answers<'_>, question: &Question) -> String {
-    let Ok(target) = network::object(&question.host, question.port).parse() else { return String::new() };
+    let target = Object::host(&question.host, question.port).to_string();
+    let Ok(target) = target.parse() else { return String::new() };
     match answers.allow(&target) {
         Ok(()) => format!(
             "palisade: {target} is always allowed for {}\r\nhint: to take that back, remove its line from {}\r\n",

@@ -6,7 +6,6 @@
 //! in the profile as a comment. Nothing is in force before somebody has seen it.
 
 mod checked;
-mod hosts;
 mod keep;
 mod verify;
 
@@ -15,7 +14,6 @@ pub(crate) use self::verify::second_run as is_second_run;
 use crate::output;
 use crate::run::{self, RunError};
 use crate::run_options::{RequestError, RunOptions};
-use crate::trace::Disk;
 use clap::{ArgMatches, Args, ValueHint};
 use palisade::{PlanningError, Request};
 use palisade_policy::{Access, Layer, LayerPolicy, View, built_in, merge};
@@ -26,7 +24,7 @@ use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Definition, Sort};
 use palisade_sandbox::learned::calls::{self, Calls};
 use palisade_sandbox::learned::hosts::Hosts;
-use palisade_sandbox::learned::{Account, Journal, Under, profile};
+use palisade_sandbox::learned::{Account, Disk, Journal, Under, profile};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::planner::Isolation;
 use palisade_sys::wait;
@@ -277,7 +275,7 @@ fn watch(options: &Options, plan: &Plan<'_>, begun: Instant) -> Result<Watched, 
         calls.note(happening);
         match happening {
             Happening::Used { how, came, path, program } => journal.note(*how, *came, path, program),
-            Happening::Network { told, .. } => hosts::note(&mut hosts, told),
+            Happening::Network { told, .. } => hosts.note(told),
             Happening::Refused { rule, .. } if !rule.locked && !rule.anchored => {
                 journal.note_name(&rule.path)
             }

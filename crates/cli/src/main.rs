@@ -47,7 +47,6 @@ mod guard;
 mod import;
 mod interpose;
 mod learn;
-mod learner;
 mod man;
 mod network;
 mod network_options;

@@ -2,7 +2,6 @@
 //! `palisade run`.
 
 use crate::embedded;
-use crate::learner::Learner;
 use crate::output;
 use crate::plan_file::{self, PlanFileError};
 use crate::run_options::{RequestError, RunOptions};
@@ -17,6 +16,7 @@ use palisade_sandbox::apply::monitor::Outcome;
 use palisade_sandbox::apply::start::{self, Happening, Invocation, Report, Running};
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
+use palisade_sandbox::learned::kernel::Learner;
 use palisade_sandbox::package::error::PackageError;
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::cache::Key;

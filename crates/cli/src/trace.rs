@@ -3,24 +3,15 @@
 
 use crate::output;
 use crate::situation;
-use palisade_host::executable;
-use palisade_policy::{Grant, Policy, merge};
 use palisade_sandbox::apply::start::Happening;
-use palisade_sandbox::facts::Facts;
-use palisade_sandbox::layers::{self, Sort};
-use palisade_sandbox::learned::{Account, Host, Journal};
-use palisade_sandbox::plan::planner;
+use palisade_sandbox::learned::{Account, Disk, Givers, Journal};
 use palisade_sandbox::plan::{Plan, Step};
 use palisade_text::harmless;
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// As many paths are listed; who lacks more has another problem.
 const LISTED: usize = 100;
-/// As many features are named for one path.
-const NAMED: usize = 3;
 
 /// Keeps account of a launch.
 #[derive(Debug, Default)]
@@ -75,61 +66,6 @@ fn report(account: &Account, givers: &Givers) -> String {
         let _ = writeln!(out, "  protected name {}", harmless(name));
     }
     out
-}
-
-/// Which features give what.
-struct Givers(BTreeMap<String, palisade_policy::Resolved>);
-
-impl Givers {
-    fn of(facts: &Facts) -> Self {
-        let context = planner::context(facts, None);
-        let each = |definition: layers::Definition| {
-            let feature = layers::read(facts, &definition).ok()?;
-            Some((definition.name, Policy::resolve(&merge(vec![feature]), &context).ok()?))
-        };
-        Self(layers::definitions(facts, Sort::Feature).into_iter().filter_map(each).collect())
-    }
-
-    /// The features that give a path, those that give least else first.
-    fn of_path(&self, path: &Path) -> Vec<&str> {
-        let gives = |resolved: &&palisade_policy::Resolved| {
-            matches!(resolved.decide(path).grant, Grant::Allowed { .. })
-        };
-        let mut found: Vec<(usize, &str)> = self
-            .0
-            .iter()
-            .filter(|(_, resolved)| gives(resolved))
-            .map(|(name, resolved)| {
-                // The nearer the granted path is to the one that is wanted, the less comes with it.
-                let above =
-                    resolved.effective().into_iter().filter(|rule| path.starts_with(&rule.destination));
-                let nearest = above.map(|rule| rule.destination.components().count()).max().unwrap_or(0);
-                (usize::MAX - nearest, name.as_str())
-            })
-            .collect();
-        found.sort_unstable();
-        found.into_iter().take(NAMED).map(|(_, name)| name).collect()
-    }
-}
-
-/// The host's files.
-pub(crate) struct Disk;
-
-impl Host for Disk {
-    fn exists(&self, path: &Path) -> bool {
-        path.symlink_metadata().is_ok()
-    }
-
-    fn is_program(&self, path: &Path) -> bool {
-        path.is_file() && matches!(executable::kind(path), Ok(executable::Kind::Elf))
-    }
-
-    fn interpreter(&self, path: &Path) -> Option<PathBuf> {
-        match executable::kind(path).ok()? {
-            executable::Kind::Script(interpreter) => Some(interpreter.program),
-            _ => None,
-        }
-    }
 }
 
 /// Says what a launch consisted of and what was used.

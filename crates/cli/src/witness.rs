@@ -4,7 +4,6 @@
 use crate::asking::Asking;
 use crate::calls::Calls;
 use crate::embedded;
-use crate::network::{self, Renewal};
 use crate::output;
 use crate::repositories::Repositories;
 use crate::scan::Presentation;
@@ -15,7 +14,7 @@ use palisade_event::{
 use palisade_events::{Notices, Recorder};
 use palisade_protocol::network::Told;
 use palisade_sandbox::apply::start::Happening;
-use palisade_sandbox::network::askers::Askers;
+use palisade_sandbox::network::reports::Reports;
 use palisade_sandbox::plan::{Answers, Plan};
 use palisade_sandbox::registry::Number;
 use rustix::io::Errno;
@@ -36,10 +35,7 @@ pub(crate) struct Witness<'c> {
     repositories: Repositories,
     asking: Asking,
     calls: Calls<'c>,
-    renewal: Renewal,
-    /// The policy says how the world is reached.
-    says_way_out: bool,
-    askers: Askers,
+    reports: Reports,
 }
 
 impl<'c> Witness<'c> {
@@ -60,9 +56,7 @@ impl<'c> Witness<'c> {
             repositories: Repositories::default(),
             calls: Calls::new(plan),
             asking: Asking::new(answers.map(Answers::to_owned)),
-            says_way_out: plan.network.as_ref().is_some_and(|network| network.proxy.is_some()),
-            renewal: Renewal::default(),
-            askers: Askers::default(),
+            reports: Reports::new(plan),
         }
     }
 
@@ -73,7 +67,7 @@ impl<'c> Witness<'c> {
             Happening::Used { .. } => {}
             Happening::Started(running, _number) => {
                 self.asking.started(*running);
-                self.askers.started(*running);
+                self.reports.started(*running);
             }
             Happening::Refused { event, .. }
             | Happening::Denied(event)
@@ -158,18 +152,7 @@ impl<'c> Witness<'c> {
         let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         match told {
             Told::Event { event, held } => {
-                self.renewal.look(network::outcome(event), control);
-                let overlooked = !self.says_way_out && network::environment_names_proxy();
-                let asker = held.and_then(|held| {
-                    let found = self.askers.find(held.asker.address, held.asker.datagrams);
-                    network::noted(held.number, control);
-                    found
-                });
-                let who = match &asker {
-                    Some(asker) => (asker.program.as_str(), asker.pid),
-                    None => (&*program, None),
-                };
-                if let Some(event) = network::completed(event, who, overlooked) {
+                if let Some(event) = self.reports.complete(event, held.as_ref(), &program, control) {
                     self.record(event);
                 }
             }

@@ -4,13 +4,16 @@
 //! - [`Journal`]: what was used, as the broker told it, path by path.
 //! - [`Account`]: what has to be granted for it, what was wanted and isn't there, what was written and
 //!   is lost, which addresses were tried.
+//! - [`Givers`]: which features would give what was wanted.
 //! - [`Comparison`]: what another plan says of the same uses.
-//! - [`hosts`], [`calls`]: whom it talked to, which system calls it made; [`recorder`]: those of any launch.
+//! - [`hosts`], [`calls`]: whom it talked to, which system calls it made; [`recorder`]: those of any launch;
+//!   [`kernel`]: those that the kernel puts down.
 //! - [`profile`]: from an account to a profile; [`check`]: that profile decided against the run, with `precedence`
 //!   where rules for hosts came from several layers.
 //! - [`second`]: a run under the profile beside the first one.
 //!
-//! Pure, but for the store of [`calls`]: what must be known of the host's files is asked of a [`Host`]. Nothing here
+//! Pure, but for the store of [`calls`], [`kernel`] and [`Givers`]: what must be known of the host's files is asked of a
+//! [`Host`], which [`Disk`] is. Nothing here
 //! grants: a journal holds what the walls let through, and an account of it allows no more than the launch did, except
 //! that uses of many paths in one tree are brought together in the directory that holds them.
 
@@ -18,9 +21,12 @@ mod account;
 pub mod calls;
 pub mod check;
 mod compare;
+mod disk;
+mod givers;
 mod grants;
 pub mod hosts;
 mod journal;
+pub mod kernel;
 mod precedence;
 pub mod profile;
 pub mod recorder;
@@ -28,6 +34,8 @@ pub mod second;
 
 pub use account::{Account, Lost, Wanted};
 pub use compare::{Change, Comparison};
+pub use disk::Disk;
+pub use givers::Givers;
 pub use grants::{Grants, Rights};
 pub use journal::{Journal, Programs};
 

@@ -4,6 +4,7 @@
 pub mod answers;
 pub mod askers;
 pub mod gateway;
+pub mod reports;
 pub(crate) mod sockets;
 
 use crate::error::PlanError;

@@ -3,14 +3,13 @@
 
 use super::{Situation, Under};
 use crate::run::RunError;
-use crate::trace::Disk;
 use palisade_policy::render::Remarks;
 use palisade_policy::{Access, Layer, LayerPolicy};
 use palisade_sandbox::layers;
-use palisade_sandbox::learned::Change;
 use palisade_sandbox::learned::calls::CallDifference;
 pub(super) use palisade_sandbox::learned::check::Run;
 use palisade_sandbox::learned::check::{self, Differences, Ground};
+use palisade_sandbox::learned::{Change, Disk};
 use palisade_text::Show as _;
 
 /// Differences of one kind that are told.

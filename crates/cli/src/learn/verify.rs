@@ -7,12 +7,11 @@
 
 use super::{Options, Situation, Under, Watched, checked};
 use crate::output;
-use crate::trace::Disk;
 use palisade_policy::Access;
 use palisade_sandbox::error::PlanError;
-use palisade_sandbox::learned::Change;
 pub(super) use palisade_sandbox::learned::second::{Handed, beginning};
 use palisade_sandbox::learned::second::{Network, Refusals, Second};
+use palisade_sandbox::learned::{Change, Disk};
 use palisade_text::Show as _;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsRawFd;

@@ -2,7 +2,9 @@
 //! Whom a command talked to, as whoever serves its network tells it.
 
 use crate::plan::Plan;
+use palisade_event::{Detail, Object, Outcome};
 use palisade_policy::network::{HostPattern, Judge, NetworkVerdict, Target};
+use palisade_protocol::network::Told;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
@@ -36,6 +38,24 @@ impl Hosts {
     #[must_use]
     pub fn of(plan: &Plan<'_>) -> Self {
         Self { filtered: plan.network.is_some(), ..Self::default() }
+    }
+
+    /// Somebody was talked to, or was not.
+    pub fn note(&mut self, told: &Told) {
+        let Told::Event { event, .. } = told else { return };
+        let (Detail::Network(network), Object::Host { port, .. }) = (&event.detail, &event.object) else {
+            return;
+        };
+        let host = event.object.to_string();
+        match (network.outcome, network.leads_to) {
+            (Outcome::Opened | Outcome::Closed, _) => self.reach(host, network.address),
+            (Outcome::Refused, Some(address)) => {
+                let address = Object::host(address.to_string(), port.unwrap_or_default()).to_string();
+                self.refuse(address, event.why.text.clone(), Some(host));
+            }
+            (Outcome::Refused, None) => self.refuse(host, event.why.text.clone(), None),
+            (Outcome::Failed | Outcome::Strained, _) => {}
+        }
     }
 
     /// A host was talked to, at an address if that is known.

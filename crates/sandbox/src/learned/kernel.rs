@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Calls that the kernel puts down while a command runs, asked of palisaded.
 
+use crate::plan::Plan;
 use palisade_protocol::client::OWN_NAME;
 use palisade_protocol::guard::Refusal;
 use palisade_protocol::learn::{Program, Request, Response, SOCKET};
 use palisade_protocol::{Connection, ProtocolError};
-use palisade_sandbox::plan::Plan;
 use std::path::Path;
 
 /// Someone puts down what is called.
 #[derive(Debug)]
-pub(crate) struct Learner(Connection);
+pub struct Learner(Connection);
 
 /// Why nobody does, or why it isn't known.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LearnerError {
+pub enum LearnerError {
     /// It doesn't answer, or not as it should.
     #[error("can't have palisaded put down what is called: {0}")]
     Talk(#[from] ProtocolError),
@@ -30,7 +30,9 @@ pub(crate) enum LearnerError {
 }
 
 impl LearnerError {
-    pub(crate) fn hint(&self) -> &str {
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> &str {
         match self {
             Self::Refused(Refusal { hint: Some(hint), .. }) => hint,
             _ => "systemctl restart palisaded   # or stop it: then the broker learns",
@@ -40,7 +42,10 @@ impl LearnerError {
 
 impl Learner {
     /// From here on, if the plan says that the kernel does it.
-    pub(crate) fn begin(plan: &Plan<'_>) -> Result<Option<Self>, LearnerError> {
+    ///
+    /// # Errors
+    /// Nobody does it.
+    pub fn begin(plan: &Plan<'_>) -> Result<Option<Self>, LearnerError> {
         let by_kernel = plan.broker.as_ref().and_then(|broker| broker.calls.as_ref());
         if !by_kernel.is_some_and(|calls| calls.by_kernel) {
             return Ok(None);
@@ -59,7 +64,10 @@ impl Learner {
     }
 
     /// What was called, and how many calls may be missing.
-    pub(crate) fn end(mut self) -> Result<(Vec<Program>, u64), LearnerError> {
+    ///
+    /// # Errors
+    /// It isn't known.
+    pub fn end(mut self) -> Result<(Vec<Program>, u64), LearnerError> {
         self.0.send(&Request::End)?;
         let mut programs = Vec::new();
         loop {

