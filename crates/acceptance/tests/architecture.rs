@@ -73,11 +73,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade",
         &[
             "palisade-sandbox",
+            "palisade-syscall",
             "palisade-policy",
             "palisade-host",
             "palisade-protocol",
             "palisade-event",
             "palisade-sys",
+            "palisade-text",
         ],
     ),
     // between faces and planes: what a face renders, and an embedder could call

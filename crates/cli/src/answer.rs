@@ -7,6 +7,7 @@ use crate::output;
 use crate::run_options::RequestError;
 use crate::shell::classify::LineError;
 use palisade::PlanningError;
+use palisade::explanation::ExplainError;
 use palisade_desktop::DesktopError;
 use palisade_host::account::AccountError;
 use palisade_policy::value::ValueError;
@@ -304,6 +305,16 @@ impl From<PlanningError> for Failure {
     }
 }
 
+impl From<ExplainError> for Failure {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Plan(error) => Self::Plan(error),
+            ExplainError::Syscall(error) => Self::Syscall(error),
+            ExplainError::Name(error) => Self::Name(error),
+        }
+    }
+}
+
 /// An answer, or why there is none, with the version of its form.
 #[derive(Serialize)]
 struct Document<'a, T> {
@@ -383,6 +394,20 @@ pub(crate) fn print_json(body: &impl Serialize) -> Result<(), Failure> {
     let mut text = text.map_err(|error| Failure::Output { source: error.into() })?;
     text.push('\n');
     print_exactly(&palisade_text::json(text))
+}
+
+/// Prints an answer for programs, or in lines for people.
+pub(crate) fn tell<T: Serialize>(
+    json: bool,
+    body: &T,
+    words: impl FnOnce(&T) -> String,
+) -> Result<(), Failure> {
+    if json { print_json(body) } else { print(&words(body)) }
+}
+
+/// The exit code for yes or no.
+pub(crate) const fn verdict(yes: bool) -> u8 {
+    if yes { YES } else { NO }
 }
 
 /// Asks on the terminal itself: standard input may be anything. Whatever isn't yes is no; `None` without

@@ -4,6 +4,7 @@
 use crate::answer::{self, Failure, YES};
 use crate::situation;
 use clap::Subcommand;
+use palisade::explanation;
 use palisade_host::places::{self, PROJECT_FILE};
 use palisade_policy::Layer;
 use palisade_policy::statement::{self, Statement, Value};
@@ -80,13 +81,13 @@ struct Setting<'s> {
     list: bool,
     in_force: bool,
     #[serde(flatten)]
-    place: situation::Place,
+    place: explanation::Place,
 }
 
 impl<'s> From<&'s Statement> for Setting<'s> {
     fn from(statement: &'s Statement) -> Self {
         let &Statement { section, list, in_force, strength, .. } = statement;
-        let place = situation::Place::new(&statement.origin, strength);
+        let place = explanation::Place::new(&statement.origin, strength);
         Self { section, key: &statement.key, value: &statement.value, list, in_force, place }
     }
 }

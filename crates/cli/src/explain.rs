@@ -4,14 +4,12 @@
 
 use crate::answer::{self, Failure};
 use crate::asked::Asked;
-use crate::explain_host::Host;
 use crate::run_options::OptionError;
 use crate::{explain_command, explain_host, explain_name, explain_path};
 use clap::{ArgGroup, ArgMatches, ValueEnum, ValueHint};
-use palisade::Situation;
+use palisade::explanation::{Host, Target};
 use palisade_policy::Wanted;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::{OsStr, OsString};
 
 /// What to explain.
 #[derive(Debug, clap::Args)]
@@ -105,16 +103,15 @@ fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
         return explain_name::names::explain(&situation, json);
     }
     let target = options.target.clone().ok_or(Failure::NothingAsked)?;
-    if let Some(host) = host(options, &situation, &target)? {
-        return explain_host::explain(&situation, &host, json);
-    }
-    if is_command(options, &situation, &target) {
-        if situation.facts.command.is_empty() {
-            situation.facts.command = vec![target.clone()];
+    match stated(options, &target)?.unwrap_or_else(|| Target::of(&situation, &target)) {
+        Target::Host(host) => explain_host::explain(&situation, &host, json),
+        Target::Command => {
+            if situation.facts.command.is_empty() {
+                situation.facts.command = vec![target.clone()];
+            }
+            explain_command::explain(&situation, &target, json)
         }
-        explain_command::explain(&situation, &target, json)
-    } else {
-        explain_path::explain(&situation, &target, options.access.into(), json)
+        Target::Path => explain_path::explain(&situation, &target, options.access.into(), json),
     }
 }
 
@@ -133,36 +130,13 @@ impl Options {
     }
 }
 
-/// What is written like a host is one, unless it is a file here or a program.
-fn host(options: &Options, situation: &Situation, target: &OsString) -> Result<Option<Host>, Failure> {
-    if options.path || options.command {
-        return Ok(None);
-    }
-    let text = target.to_string_lossy();
+/// What is to be explained, if the options say it.
+fn stated(options: &Options, target: &OsStr) -> Result<Option<Target>, Failure> {
     if options.host {
-        let unknown = || Failure::NoHost { text: text.clone().into_owned() };
-        return Host::new(&text).ok_or_else(unknown).map(Some);
+        let text = target.to_string_lossy().into_owned();
+        let host = Host::new(&text).ok_or(Failure::NoHost { text })?;
+        return Ok(Some(Target::Host(host)));
     }
-    let is_file = || situation.facts.cwd.join(target).symlink_metadata().is_ok();
-    let is_host = Host::is_plain(&text) && !is_file() && !is_program(situation, target);
-    Ok(if is_host { Host::new(&text) } else { None })
-}
-
-/// Whether a shell would find a program of that name.
-fn is_program(situation: &Situation, target: &OsString) -> bool {
-    let path = situation.facts.environment.get("PATH");
-    palisade_host::executable::find(target, path, &situation.facts.cwd).exit_code().is_none()
-}
-
-/// A word without a slash is a command if there is one of that name, as a shell has it; else it
-/// may be a file here.
-fn is_command(options: &Options, situation: &Situation, target: &OsString) -> bool {
-    if options.path || options.command {
-        return options.command;
-    }
-    let bytes = target.as_bytes();
-    if bytes.contains(&b'/') || matches!(bytes, b"." | b".." | b"~") {
-        return false;
-    }
-    is_program(situation, target) || situation.facts.cwd.join(target).symlink_metadata().is_err()
+    let command = options.command.then_some(Target::Command);
+    Ok(command.or_else(|| options.path.then_some(Target::Path)))
 }

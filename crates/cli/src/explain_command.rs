@@ -1,176 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens with a command: where it is looked for, what of that is visible inside.
+//! What happens with a command, in words.
 
-use crate::answer::{self, Failure, NO, YES};
-use crate::explain_path::{self, Explanation, Way};
+use crate::answer::{self, Failure};
 use palisade::Situation;
-use palisade_host::executable::{self, Kind};
-use palisade_policy::environment::Fate;
-use palisade_policy::{LayerPolicy, Resolved, Wanted};
-use palisade_sandbox::plan::Plan;
+use palisade::explanation::CommandExplanation;
 use palisade_text::Show as _;
 use palisade_text::harmless;
-use serde::Serialize;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-
-/// Where a launch looks when there is no `PATH`.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
-
-/// The answer about a command.
-#[derive(Debug, Serialize)]
-struct Answer {
-    /// Always `command`.
-    kind: &'static str,
-    command: String,
-    /// Whether it runs inside.
-    allowed: bool,
-    /// Where `PATH` comes from.
-    path_from: &'static str,
-    searched: Vec<Candidate>,
-    /// The file that runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    found: Option<Explanation>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interpreter: Option<Interpreter>,
-    /// The command that permits it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permit: Option<String>,
-}
-
-/// A file of the command's name in a directory of `PATH`.
-#[derive(Debug, Serialize)]
-struct Candidate {
-    #[serde(serialize_with = "answer::lossy")]
-    path: PathBuf,
-    inside: bool,
-    why: String,
-}
-
-/// What a script is run by.
-#[derive(Debug, Serialize)]
-struct Interpreter {
-    program: String,
-    inside: bool,
-}
 
 /// Explains and prints.
 pub(crate) fn explain(situation: &Situation, command: &OsStr, json: bool) -> Result<u8, Failure> {
-    let resolved = situation.resolved()?;
-    let plan = situation.plan_with(LayerPolicy::command_line())?;
-    let seeker = Seeker { situation, resolved: &resolved, plan: &plan };
-    let (found, searched) = seeker.find(command);
-    let interpreter = found.as_ref().and_then(|found| seeker.interpreter(&found.path));
-    let runs = found.as_ref().is_some_and(|found| found.allowed);
-    let refused = seeker.refused(&searched);
-    let answer = Answer {
-        kind: "command",
-        command: command.to_string_lossy().into_owned(),
-        allowed: runs && interpreter.as_ref().is_none_or(|interpreter| interpreter.inside),
-        path_from: seeker.path().1,
-        permit: refused.filter(|_| !runs).and_then(|refused| refused.permit),
-        searched,
-        found,
-        interpreter,
+    let explanation = CommandExplanation::of(situation, command)?;
+    answer::tell(json, &explanation, words)?;
+    Ok(answer::verdict(explanation.allowed))
+}
+
+fn words(explanation: &CommandExplanation) -> String {
+    let verdict = if explanation.allowed { "yes" } else { "no" };
+    let mut text = format!("{}: runs inside: {verdict}\n", harmless(&explanation.command));
+    let mut line = |name: &str, words: &str| {
+        // Writing to a string doesn't fail.
+        let _infallible = writeln!(text, "  {name:<10} {}", harmless(words));
     };
-    if json {
-        answer::print_json(&answer)?;
-    } else {
-        answer::print(&answer.words())?;
+    line("PATH", &format!("from {}", explanation.path_from));
+    if explanation.searched.is_empty() {
+        line("found", "nowhere");
     }
-    Ok(if answer.allowed { YES } else { NO })
-}
-
-/// Looks for commands as a launch does.
-struct Seeker<'s> {
-    situation: &'s Situation,
-    resolved: &'s Resolved,
-    plan: &'s Plan<'static>,
-}
-
-impl Seeker<'_> {
-    /// The `PATH` inside, and where it comes from.
-    fn path(&self) -> (OsString, &'static str) {
-        let inherited = self.situation.facts.environment.get("PATH");
-        match (self.plan.environment.judge(b"PATH").0, inherited) {
-            (Fate::Set(value), _) => (value.into(), "the policy"),
-            (Fate::Kept, Some(inherited)) => (inherited.to_owned(), "the environment"),
-            _ => (DEFAULT_PATH.into(), "the default"),
-        }
+    for candidate in &explanation.searched {
+        let name = if candidate.inside { "found" } else { "passed by" };
+        line(name, &format!("{}: {}", candidate.path.shown(), candidate.why));
     }
-
-    /// The file that would run, and every file of that name on the way to it.
-    fn find(&self, command: &OsStr) -> (Option<Explanation>, Vec<Candidate>) {
-        let mut searched = Vec::new();
-        let (path, _from) = self.path();
-        let directories: Vec<PathBuf> = if command.to_string_lossy().contains('/') {
-            vec![self.situation.facts.cwd.clone()]
-        } else {
-            // A launch looks in no directory without a name.
-            std::env::split_paths(&path).filter(|directory| !directory.as_os_str().is_empty()).collect()
-        };
-        for directory in directories {
-            let candidate = self.situation.facts.cwd.join(directory).join(command);
-            let again = searched.iter().any(|before: &Candidate| before.path == candidate);
-            if again || candidate.symlink_metadata().is_err() {
-                continue;
-            }
-            let explanation = self.explain(&candidate);
-            let runs = explanation.allowed;
-            searched.push(Candidate { path: candidate, inside: runs, why: explanation.why.clone() });
-            if runs {
-                return (Some(explanation), searched);
-            }
-        }
-        (None, searched)
+    if let Some(interpreter) = &explanation.interpreter {
+        let visible = if interpreter.inside { "visible inside" } else { "not visible inside" };
+        line("script of", &format!("{}: {visible}", interpreter.program));
     }
-
-    fn explain(&self, path: &Path) -> Explanation {
-        let way = Way::to(self.situation, path);
-        explain_path::judge(self.situation, self.resolved, Ok(self.plan), &way, Wanted::Execute)
+    if let Some(permit) = &explanation.permit {
+        line("to permit", permit);
     }
-
-    /// Of the files that don't run, the first.
-    fn refused(&self, searched: &[Candidate]) -> Option<Explanation> {
-        searched.iter().find(|candidate| !candidate.inside).map(|candidate| self.explain(&candidate.path))
-    }
-
-    /// What a script needs to run.
-    fn interpreter(&self, path: &Path) -> Option<Interpreter> {
-        let Ok(Kind::Script(interpreter)) = executable::kind(path) else { return None };
-        let named = interpreter.env_command();
-        let program =
-            named.map_or_else(|| interpreter.program.to_string_lossy(), OsStr::to_string_lossy).into_owned();
-        let inside = self.explain(&interpreter.program).allowed
-            && named.is_none_or(|named| self.find(named).0.is_some_and(|found| found.allowed));
-        Some(Interpreter { program, inside })
-    }
-}
-
-impl Answer {
-    fn words(&self) -> String {
-        let verdict = if self.allowed { "yes" } else { "no" };
-        let mut text = format!("{}: runs inside: {verdict}\n", harmless(&self.command));
-        let mut line = |name: &str, words: &str| {
-            // Writing to a string doesn't fail.
-            let _infallible = writeln!(text, "  {name:<10} {}", harmless(words));
-        };
-        line("PATH", &format!("from {}", self.path_from));
-        if self.searched.is_empty() {
-            line("found", "nowhere");
-        }
-        for candidate in &self.searched {
-            let name = if candidate.inside { "found" } else { "passed by" };
-            line(name, &format!("{}: {}", candidate.path.shown(), candidate.why));
-        }
-        if let Some(interpreter) = &self.interpreter {
-            let visible = if interpreter.inside { "visible inside" } else { "not visible inside" };
-            line("script of", &format!("{}: {visible}", interpreter.program));
-        }
-        if let Some(permit) = &self.permit {
-            line("to permit", permit);
-        }
-        text
-    }
+    text
 }

@@ -1,91 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens with a path: what the policy says, what the plan makes of it, what would permit it.
+//! What happens with a path, in words.
 
-use crate::answer::{self, Failure, NO, YES};
-use crate::situation::{Place, Rule};
+use crate::answer::{self, Failure};
 use palisade::Situation;
-use palisade_policy::{Access, Decision, Grant, Hint, LayerPolicy, PathPattern, Resolved, Strength, Wanted};
-use palisade_sandbox::error::{describe, quoted};
-use palisade_sandbox::plan::inside::{self, Inside, Seen};
-use palisade_sandbox::plan::{Bind, IdentityKind, Plan, Step};
-use palisade_text::Show as _;
-use serde::Serialize;
-use std::borrow::Cow;
+use palisade::explanation::{PathExplanation, PolicyOnPath, Protection, Rule};
+use palisade_policy::Wanted;
+use palisade_sandbox::error::quoted;
+use palisade_text::harmless;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-
-mod name;
-mod way;
-
-use name::Protection;
-pub(crate) use way::Way;
-
-/// The answer about a path.
-#[derive(Debug, Serialize)]
-pub(crate) struct Explanation {
-    /// Always `path`.
-    kind: &'static str,
-    /// The path, without links.
-    #[serde(serialize_with = "answer::lossy")]
-    pub(crate) path: PathBuf,
-    /// What was asked: read, write or execute.
-    wanted: &'static str,
-    /// Whether that works.
-    pub(crate) allowed: bool,
-    /// Why, in a sentence.
-    pub(crate) why: String,
-    /// What stands there inside.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    inside: Option<View>,
-    policy: Said,
-    /// The protected name that it is, lies beneath or holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    protected: Option<Protection>,
-    /// What in it the policy has a rule about, for which it can't be renamed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    keeps_name_for: Option<String>,
-    /// The command that permits it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) permit: Option<String>,
-    /// What the planner noted, where it did other than the policy says.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    notes: Vec<String>,
-    /// Why no plan could be made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plan_error: Option<String>,
-}
-
-/// What stands at a path inside.
-#[derive(Debug, Serialize)]
-struct View {
-    shows: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host_path: Option<String>,
-    read: bool,
-    write: bool,
-    execute: bool,
-    /// The step of the plan that makes it so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    step: Option<String>,
-    /// Rights by Landlock.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    landlock: Option<String>,
-}
-
-/// What the policy says.
-#[derive(Debug, Serialize)]
-struct Said {
-    grant: String,
-    view: &'static str,
-    view_from: Place,
-    because: Vec<Rule>,
-    overridden: Vec<Rule>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lock: Option<Rule>,
-    #[serde(skip)]
-    lines: Vec<(&'static str, String)>,
-}
+use std::path::Path;
 
 /// Explains and prints.
 pub(crate) fn explain(
@@ -94,390 +18,117 @@ pub(crate) fn explain(
     wanted: Wanted,
     json: bool,
 ) -> Result<u8, Failure> {
-    let way = Way::to(situation, Path::new(given));
-    let resolved = situation.resolved()?;
-    let plan = situation.plan_with(LayerPolicy::command_line());
-    let explanation = judge(situation, &resolved, plan.as_ref().map_err(ToString::to_string), &way, wanted);
-    if json {
-        answer::print_json(&explanation)?;
-    } else {
-        answer::print(&explanation.words())?;
-    }
-    Ok(if explanation.allowed { YES } else { NO })
+    let explanation = PathExplanation::of(situation, Path::new(given), wanted)?;
+    answer::tell(json, &explanation, words)?;
+    Ok(answer::verdict(explanation.allowed))
 }
 
-/// Answers about a path, and the links that lead to it.
-pub(crate) fn judge(
-    situation: &Situation,
-    resolved: &Resolved,
-    plan: Result<&Plan<'_>, String>,
-    way: &Way,
-    wanted: Wanted,
-) -> Explanation {
-    let path = &way.real;
-    let decision = decision(situation, resolved, path);
-    let inside = plan.as_ref().ok().map(|plan| (inside::look(plan, path), *plan));
-    let lost = plan.as_ref().ok().and_then(|plan| way.lost_link(plan));
-    let (allowed, why) = match (&inside, lost) {
-        (Some(_inside), Some(link)) => {
-            (false, format!("the link {} that leads to it isn't there", link.shown()))
-        }
-        (Some((inside, plan)), None) => verdict(situation, inside, plan, &decision, wanted),
-        (None, _) => (false, "no plan can be made, so nothing is launched".to_owned()),
-    };
-    let protected =
-        Protection::of(situation, resolved, inside.as_ref().map(|(inside, plan)| (inside, *plan)), path);
-    let refusing = protected.as_ref().filter(|name| wanted == Wanted::Write && allowed && name.refuses());
-    let (allowed, why) = match refusing {
-        Some(name) => (false, name.why()),
-        None => (allowed, why),
-    };
-    // Where a private place stands in for something, the something may be what was meant.
-    let covered =
-        inside.as_ref().is_some_and(|(inside, _plan)| inside.seen == Seen::Private) && path.exists();
-    let (permit, locked) = if allowed && !covered {
-        (None, None)
-    } else if let Some(name) = refusing {
-        let locked = name.is_locked().then(|| "a lock forbids taking it off".to_owned());
-        (name.permit().cloned(), locked)
-    } else {
-        // Mounted at the link's own place, what it leads to is there under both names or neither.
-        permit(situation, resolved, if lost.is_some() { &way.given } else { path }, wanted)
-    };
-    let why = locked.map_or(why.clone(), |locked| format!("{why}; {locked}"));
-    Explanation {
-        kind: "path",
-        path: path.clone(),
-        wanted: word(wanted),
-        allowed,
-        why,
-        inside: inside.as_ref().map(|(inside, _plan)| View::of(inside)),
-        policy: Said::of(situation, &decision),
-        protected,
-        keeps_name_for: plan.as_ref().ok().and_then(|plan| pinned_for(plan, path)),
-        permit,
-        notes: match &plan {
-            Ok(plan) if !allowed && grants(decision.grant, wanted) => {
-                // Those of the policy's files have been said.
-                let said = |note: &&Cow<'_, str>| situation.loaded.notes.iter().any(|said| said == *note);
-                plan.notes.iter().filter(|note| !said(note)).map(ToString::to_string).collect()
-            }
-            _ => Vec::new(),
-        },
-        plan_error: plan.err(),
+/// A name, which is said once for all lines in a row that have it, and what is to be said.
+type Line = (&'static str, String);
+
+fn words(explanation: &PathExplanation) -> String {
+    let refused = !explanation.allowed && explanation.wanted == Wanted::Write;
+    let mut lines = of_policy(&explanation.policy);
+    lines.extend(explanation.protected.as_ref().and_then(|name| of_name(name, refused)));
+    if let Some(about) = &explanation.keeps_name_for {
+        lines.push(("keeps name", format!("it can't be renamed: the policy has a rule about {about}")));
     }
+    if let Some(inside) = &explanation.inside {
+        let letter = |has, letter| if has { letter } else { '-' };
+        let rights = [letter(inside.read, 'r'), letter(inside.write, 'w'), letter(inside.execute, 'x')];
+        lines.push(("inside", format!("{} {}", String::from_iter(rights), inside.shows)));
+        lines.extend(inside.step.as_ref().map(|step| ("made by", step.clone())));
+        lines.extend(inside.landlock.as_ref().map(|landlock| ("Landlock", format!("allows {landlock}"))));
+    }
+    let notes = explanation.notes.iter().map(|note| ("note", note.clone()));
+    let error = explanation.plan_error.iter().map(|error| ("no plan", error.clone()));
+    let permit = explanation.permit.iter().map(|permit| ("to permit", permit.clone()));
+    lines.extend(notes.chain(error).chain(permit));
+    lines.extend(explanation.protected.iter().flat_map(|name| ways(name, refused)));
+    let verdict = if explanation.allowed { "yes" } else { "no" };
+    let path = harmless(&quoted(&explanation.path.to_string_lossy()));
+    let why = harmless(&explanation.why);
+    let mut text = format!("{path}: {}: {verdict}: {why}\n", explanation.wanted.word());
+    for (name, words) in lines {
+        // Writing to a string doesn't fail.
+        let _infallible = writeln!(text, "  {name:<10} {}", harmless(&words));
+    }
+    text
 }
 
-/// What the policy says of a path without links. A rule that names it by a link speaks of it all the same.
-fn decision(situation: &Situation, resolved: &Resolved, path: &Path) -> Decision {
-    let by_name = resolved.decide(path);
-    match situation.decisive(path) {
-        Some(found) if found.grant != by_name.grant => {
-            let mut overridden = by_name.overridden;
-            overridden.extend(by_name.because);
-            let lock = by_name
-                .lock
-                .or_else(|| (found.rule.strength == Strength::Locked).then(|| found.rule.clone()));
-            Decision { grant: found.grant, because: vec![found.rule], overridden, lock, ..by_name }
-        }
-        _ => by_name,
+/// What the policy says. Rules of one kind have its name once.
+fn of_policy(policy: &PolicyOnPath) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if policy.because.is_empty() {
+        lines.push(("policy", format!("no rule speaks of it; {}", policy.shown_view)));
     }
+    let kinds: [(_, &[Rule]); 3] = [
+        ("because", &policy.because),
+        ("overrides", &policy.overridden),
+        ("locked by", policy.lock.as_slice()),
+    ];
+    for (name, rules) in kinds {
+        let names = std::iter::once(name).chain(std::iter::repeat(""));
+        lines.extend(names.zip(rules).map(|(name, rule)| (name, rule.shown.clone())));
+    }
+    lines
 }
 
-/// The path for which a directory keeps its name.
-fn pinned_for(plan: &Plan<'_>, path: &Path) -> Option<String> {
-    let pin = plan.broker.as_ref()?.pinned.iter().find(|pin| pin.path.as_path() == path)?;
-    Some(pin.about.as_path().to_string_lossy().into_owned())
+/// What is to be said of a protected name beside the answer, which is or isn't that writing is refused.
+fn of_name(name: &Protection, refused: bool) -> Option<Line> {
+    let rule = &name.shown_rule;
+    if !name.kept {
+        return Some(("not kept", format!("{rule}; {}", name.shown_mode)));
+    }
+    if name.holds {
+        return Some(("holds", format!("{rule}; so it can't be moved")));
+    }
+    let but = if name.by_content { "; a change that names no command is let through" } else { "" };
+    (!refused).then(|| ("protected", format!("{rule}{but}")))
 }
 
-const fn word(wanted: Wanted) -> &'static str {
-    match wanted {
-        Wanted::Read => "read",
-        Wanted::Write => "write",
-        Wanted::Execute => "execute",
-    }
-}
-
-const fn grants(grant: Grant, wanted: Wanted) -> bool {
-    match (grant, wanted) {
-        (Grant::Allowed { .. }, Wanted::Read) => true,
-        (Grant::Allowed { write, .. }, Wanted::Write) => write,
-        (Grant::Allowed { execute, .. }, Wanted::Execute) => execute,
-        _ => false,
-    }
-}
-
-/// Whether it works, and why.
-fn verdict(
-    situation: &Situation,
-    inside: &Inside<'_>,
-    plan: &Plan<'_>,
-    decision: &Decision,
-    wanted: Wanted,
-) -> (bool, String) {
-    let view = situation.policy().view();
-    let can = match wanted {
-        Wanted::Read => inside.can_read(),
-        Wanted::Write => inside.can_write(),
-        Wanted::Execute => inside.can_execute(),
-    };
-    match &inside.seen {
-        Seen::Nothing if decision.grant == Grant::Absent => (
-            false,
-            format!(
-                "nothing is there: no rule grants it, and the view {:?} ({}) doesn't show it",
-                view.value.key(),
-                view.origin
-            ),
-        ),
-        Seen::Nothing => (
-            false,
-            format!("nothing is there: the policy says {}, but there is nothing to show", decision.grant),
-        ),
-        Seen::Hidden => (false, "an empty placeholder hides it".to_owned()),
-        Seen::Denied => (false, "it is there and every access is refused".to_owned()),
-        Seen::Private => {
-            let own_place = inside.step.is_some_and(|(_index, step)| is_at(step, &inside.path));
-            let there = own_place || wanted == Wanted::Write;
-            let what = "a private, writable place that is empty at first and gone afterwards; what the host has there isn't visible";
-            (can && there, what.to_owned())
-        }
-        Seen::Made | Seen::Link(_) => (can, "Palisade makes it, read-only".to_owned()),
-        Seen::Processes => (can, "the processes inside".to_owned()),
-        Seen::Terminals => (can, "the terminals inside".to_owned()),
-        Seen::Host { path, .. } => {
-            let exists = path.symlink_metadata().is_ok();
-            if !exists {
-                let may = if inside.can_write() { "it can be made" } else { "it can't be made" };
-                return (wanted == Wanted::Write && can, format!("it doesn't exist on the host; {may}"));
-            }
-            if let Some(refusal) = can.then(|| refused_by_host(plan, inside, path, wanted)).flatten() {
-                return (false, refusal);
-            }
-            (
-                can,
-                if can {
-                    "the host's own".to_owned()
-                } else {
-                    format!("the host's own, but not to {}", word(wanted))
-                },
-            )
-        }
-    }
-}
-
-/// Whether a step makes exactly this path.
-fn is_at(step: &Step<'_>, path: &Path) -> bool {
-    match step {
-        Step::Own { path: at, .. } | Step::Tmpfs { path: at, .. } | Step::Overlay { target: at, .. } => {
-            path.strip_prefix("/").is_ok_and(|path| path == at.as_path())
-        }
-        _ => false,
-    }
-}
-
-/// What permissions on the host have against it.
-fn refused_by_host(plan: &Plan<'_>, inside: &Inside<'_>, path: &Path, wanted: Wanted) -> Option<String> {
-    use rustix::fs::{Access as Check, access, stat};
-    let owners_mapped = matches!(inside.step, Some((_index, Step::Bind(Bind { map_owners: true, .. }))));
-    let stranger = plan.identity.kind == IdentityKind::Mapped && !owners_mapped;
-    let (check, bit) = match wanted {
-        Wanted::Read => (Check::READ_OK, 0o4),
-        Wanted::Write => (Check::WRITE_OK, 0o2),
-        // Directories and data have no such bit; what is asked is whether it could be run.
-        Wanted::Execute => (Check::EXEC_OK, 0o1),
-    };
-    let refused = if stranger {
-        stat(path).is_ok_and(|stat| stat.st_mode & bit == 0)
-    } else {
-        access(path, check) == Err(rustix::io::Errno::ACCESS)
-    };
-    let stat = stat(path).ok().filter(|_stat| refused)?;
-    Some(format!(
-        "the policy allows it, but its permissions on the host don't (mode {:04o}, owner {})",
-        stat.st_mode & 0o7777,
-        stat.st_uid
-    ))
-}
-
-/// The command that permits it, tried before it is proposed; or which lock stands against it.
-fn permit(
-    situation: &Situation,
-    resolved: &Resolved,
-    path: &Path,
-    wanted: Wanted,
-) -> (Option<String>, Option<String>) {
-    if situation.facts.places.all().iter().any(|place| path.starts_with(place)) {
-        return (None, Some("Palisade's own files stay outside".to_owned()));
-    }
-    match resolved.hint(path, wanted) {
-        Hint::Locked(rule) => (None, Some(format!("a lock forbids it: {rule}"))),
-        Hint::Option(words) if works(situation, path, wanted) => {
-            (Some(format!("palisade run {words} -- COMMAND…")), None)
-        }
-        // The planner had a reason not to do what the rule says; a rule for this path alone may
-        // be another matter.
-        Hint::Allowed if works(situation, path, wanted) => {
-            let option = if wanted == Wanted::Write { "--rw" } else { "--ro" };
-            let pattern = PathPattern::exactly(path).ok();
-            let text = pattern.as_ref().and_then(PathPattern::as_str);
-            (text.map(|text| format!("palisade run {option} {} -- COMMAND…", quoted(text))), None)
-        }
-        Hint::Option(_) | Hint::Allowed | Hint::Impossible => (None, None),
-    }
-}
-
-/// Whether a launch with the path on its command line makes it accessible.
-fn works(situation: &Situation, path: &Path, wanted: Wanted) -> bool {
-    let Ok(pattern) = PathPattern::exactly(path) else { return false };
-    let mut layer = LayerPolicy::command_line();
-    let accesses: &[Access] =
-        if wanted == Wanted::Write { &[Access::Execute, Access::Write] } else { &[Access::Execute] };
-    if accesses.iter().any(|access| layer.add_path(*access, pattern.as_os_str(), 0).is_err()) {
-        return false;
-    }
-    situation.plan_with(layer).is_ok_and(|plan| {
-        let inside = inside::look(&plan, path);
-        let can = match wanted {
-            Wanted::Read => inside.can_read(),
-            Wanted::Write => inside.can_write(),
-            Wanted::Execute => inside.can_execute(),
-        };
-        can && matches!(&inside.seen, Seen::Host { path, .. }
-            if path.exists() && refused_by_host(&plan, &inside, path, wanted).is_none())
-    })
-}
-
-impl View {
-    fn of(inside: &Inside<'_>) -> Self {
-        let (shows, host_path) = match &inside.seen {
-            Seen::Nothing => ("nothing", None),
-            Seen::Made => ("made", None),
-            Seen::Link(_) => ("link", None),
-            Seen::Host { path, .. } => ("host", Some(path.to_string_lossy().into_owned())),
-            Seen::Private => ("private", None),
-            Seen::Hidden => ("hidden", None),
-            Seen::Denied => ("denied", None),
-            Seen::Processes => ("processes", None),
-            Seen::Terminals => ("terminals", None),
-        };
-        Self {
-            shows,
-            host_path,
-            read: inside.can_read(),
-            write: inside.can_write(),
-            execute: inside.can_execute(),
-            step: inside.step.map(|(index, step)| format!("step {index}: {}", describe(step))),
-            landlock: inside.landlock.map(|rights| {
-                use palisade_sys::landlock::Rights;
-                let named =
-                    [(Rights::READ, "read"), (Rights::WRITE_FILE, "write"), (Rights::EXECUTE, "execute")];
-                let has =
-                    named.iter().filter(|(right, _name)| rights.intersection(*right) != Rights::default());
-                let names: Vec<&str> = has.map(|(_right, name)| *name).collect();
-                if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
-            }),
-        }
-    }
-}
-
-impl Said {
-    fn of(situation: &Situation, decision: &Decision) -> Self {
-        let view = situation.policy().view();
-        let mut lines: Vec<(&'static str, String)> = Vec::new();
-        if decision.because.is_empty() {
-            lines.push((
-                "policy",
-                format!("no rule speaks of it; view = {:?} ({})", view.value.key(), view.origin),
-            ));
-        }
-        lines.extend(decision.because.iter().map(|rule| ("because", rule.to_string())));
-        lines.extend(decision.overridden.iter().map(|rule| ("overrides", rule.to_string())));
-        lines.extend(decision.lock.iter().map(|rule| ("locked by", rule.to_string())));
-        Self {
-            grant: decision.grant.to_string(),
-            view: view.value.key(),
-            view_from: Place::of(&view),
-            because: decision.because.iter().map(Rule::from).collect(),
-            overridden: decision.overridden.iter().map(Rule::from).collect(),
-            lock: decision.lock.as_ref().map(Rule::from),
-            lines,
-        }
-    }
-}
-
-impl Explanation {
-    /// The answer in words.
-    pub(crate) fn words(&self) -> String {
-        let mut text = String::new();
-        let verdict = if self.allowed { "yes" } else { "no" };
-        let path = quoted(&self.path.to_string_lossy());
-        let mut line = |name: &str, words: &str| {
-            // Writing to a string doesn't fail.
-            let _infallible = writeln!(text, "  {name:<10} {}", palisade_text::harmless(words));
-        };
-        let mut before = "";
-        for (name, words) in &self.policy.lines {
-            line(if *name == before { "" } else { name }, words);
-            before = name;
-        }
-        let refused = !self.allowed && self.wanted == word(Wanted::Write);
-        if let Some((name, words)) = self.protected.as_ref().and_then(|name| name.notes(refused)) {
-            line(name, &words);
-        }
-        if let Some(about) = &self.keeps_name_for {
-            line("keeps name", &format!("it can't be renamed: the policy has a rule about {about}"));
-        }
-        if let Some(inside) = &self.inside {
-            let letter = |has, letter| if has { letter } else { '-' };
-            let rights: String =
-                [letter(inside.read, 'r'), letter(inside.write, 'w'), letter(inside.execute, 'x')]
-                    .iter()
-                    .collect();
-            line("inside", &format!("{rights} {}", inside.shows));
-            if let Some(step) = &inside.step {
-                line("made by", step);
-            }
-            if let Some(landlock) = &inside.landlock {
-                line("Landlock", &format!("allows {landlock}"));
-            }
-        }
-        for note in &self.notes {
-            line("note", note);
-        }
-        if let Some(error) = &self.plan_error {
-            line("no plan", error);
-        }
-        if let Some(permit) = &self.permit {
-            line("to permit", permit);
-        }
-        if let Some(name) = &self.protected {
-            for (name, words) in name.ways(refused) {
-                line(name, &words);
-            }
-        }
-        let wanted = self.wanted;
-        let why = palisade_text::harmless(&self.why);
-        format!("{}: {wanted}: {verdict}: {why}\n{text}", palisade_text::harmless(&path))
-    }
+/// How to permit changes of a protected name, where the answer hasn't said it; and another way to do so.
+fn ways(name: &Protection, refused: bool) -> Vec<Line> {
+    let command = name.permit.clone().filter(|_command| !refused);
+    let file = name.permit_in_file.as_ref().map(|words| format!("or {words}"));
+    command.map(|words| ("to change", words)).into_iter().chain(file.map(|words| ("", words))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::situation;
+    use palisade::explanation::Place;
+    use palisade_policy::{Protect, Strength};
+
+    fn protection() -> Protection {
+        let place = || Place { layer: "built in", file: None, line: None, strength: Strength::Default };
+        Protection {
+            name: ".git/config".to_owned(),
+            reason: String::new(),
+            place: place(),
+            holds: false,
+            by_content: false,
+            carried: false,
+            anchored: false,
+            kept: true,
+            mode: Protect::Broker,
+            mode_from: place(),
+            permit: Some("palisade run --allow-name .git/config -- COMMAND…".to_owned()),
+            permit_in_file: None,
+            shown_rule: ".git/config (built in)".to_owned(),
+            shown_mode: "protect = \"off\" (administrator)".to_owned(),
+        }
+    }
 
     #[test]
-    fn what_a_lock_forbids_is_not_proposed() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().canonicalize().unwrap().join("file");
-        std::fs::write(&file, "").unwrap();
-        let lock = format!("[locked.filesystem]\ndeny = [{file:?}]\n");
-        for (administrator, proposed) in [("", true), (lock.as_str(), false)] {
-            let situation = situation::of_administrator(administrator);
-            let (command, why) = permit(&situation, &situation.resolved().unwrap(), &file, Wanted::Read);
-            assert_eq!(command.is_some(), proposed, "{command:?} {why:?}");
-            assert_eq!(why.is_some_and(|why| why.starts_with("a lock forbids it: ")), !proposed);
-        }
+    fn what_only_touches_on_names_is_said_beside_the_answer() {
+        let by_content = Protection { by_content: true, ..protection() };
+        assert!(of_name(&by_content, false).unwrap().1.contains("a change that names no command"));
+        assert_eq!(ways(&by_content, false)[0].0, "to change");
+        assert!(ways(&by_content, true).is_empty());
+        let holder = Protection { holds: true, permit: None, ..protection() };
+        assert_eq!(of_name(&holder, false).unwrap().0, "holds");
+        let off = Protection { kept: false, ..protection() };
+        assert!(of_name(&off, false).unwrap().1.ends_with("; protect = \"off\" (administrator)"));
     }
 }

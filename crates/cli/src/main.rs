@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Palisade: starts programs in isolation and says what was refused and why.
 //!
-//! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`plan_file`], [`witness`]: `palisade run`
+//! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`witness`]: `palisade run`
 //! - [`embedded`]: a launch for a program that embeds Palisade
 //! - [`open`]: `palisade open`
 //! - [`asked`]: the launch that verbs speak of which only read
@@ -56,7 +56,6 @@ mod package;
 mod package_info;
 mod packaged;
 mod palisaded;
-mod plan_file;
 mod profile;
 mod progress;
 mod project;

@@ -5,7 +5,7 @@
 //! everything else: no terminal, another job in the foreground, a minute without an answer. While somebody is asked
 //! every process inside is stopped: it would read the answer, or draw over the question.
 
-use crate::question::{Wish, Word};
+use crate::question::{self, Wish, Word};
 use crate::{embedded, output};
 use palisade_protocol::network::Unasked;
 use palisade_sandbox::apply::halt::{self, HaltError};
@@ -53,7 +53,7 @@ pub(crate) fn ask(
     running: Option<Running>,
 ) -> Result<Option<Word>, Unasked> {
     if let Some(link) = embedded::link() {
-        return Ok(link.ask(wish, keep, PATIENCE));
+        return Ok(embedded::ask(link, wish, keep, PATIENCE));
     }
     let deadline = Instant::now() + PATIENCE;
     // What can't be written at once is waited for, within the time: programs inside can have the terminal take nothing.
@@ -172,7 +172,7 @@ fn converse(terminal: &OwnedFd, wish: &Wish, may_be_kept: bool, deadline: Instan
     // What was typed before the question was seen is no answer; what others have printed meanwhile is drawn over.
     draw(true)?;
     rustix::termios::tcflush(terminal, QueueSelector::IFlush).ok()?;
-    line(terminal, deadline).map(|line| Word::read(&line, may_be_kept))
+    line(terminal, deadline).map(|line| question::read(&line, may_be_kept))
 }
 
 /// Waits until the terminal is ready; none if it isn't in time.

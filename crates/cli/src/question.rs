@@ -4,6 +4,8 @@
 //! It is drawn on a screen of its own in a form that is always the same. What programs inside have told the terminal
 //! before must not show: no unfinished sequence, no mode, no character set.
 
+/// What the user can say.
+pub(crate) use palisade_protocol::launch::Answer as Word;
 use palisade_text::harmless;
 use std::borrow::Cow;
 
@@ -20,49 +22,26 @@ pub(crate) struct Wish {
     pub(crate) scope: Option<String>,
 }
 
-/// What the user can say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Word {
-    Once,
-    Session,
-    Always,
-    No,
-    /// No, for this session.
-    Never,
+/// What a line says. What lasts takes a whole word: one key could have been meant for something else. Everything that
+/// isn't one of the others is no, and so is a line that wasn't ended by Enter.
+pub(crate) fn read(line: &[u8], may_be_kept: bool) -> Word {
+    let Some(line) = line.strip_suffix(b"\n") else { return Word::No };
+    match line.trim_ascii().to_ascii_lowercase().as_slice() {
+        b"y" | b"yes" => Word::Once,
+        b"session" => Word::Session,
+        b"always" if may_be_kept => Word::Always,
+        b"d" | b"never" => Word::Never,
+        _ => Word::No,
+    }
 }
 
-impl Word {
-    /// What a line says. What lasts takes a whole word: one key could have been meant for something else. Everything that
-    /// isn't one of the others is no, and so is a line that wasn't ended by Enter.
-    pub(crate) fn read(line: &[u8], may_be_kept: bool) -> Self {
-        let Some(line) = line.strip_suffix(b"\n") else { return Self::No };
-        match line.trim_ascii().to_ascii_lowercase().as_slice() {
-            b"y" | b"yes" => Self::Once,
-            b"session" => Self::Session,
-            b"always" if may_be_kept => Self::Always,
-            b"d" | b"never" => Self::Never,
-            _ => Self::No,
-        }
-    }
-
-    /// Whether it is yes.
-    pub(crate) const fn allows(self) -> bool {
-        matches!(self, Self::Once | Self::Session | Self::Always)
-    }
-
-    /// Whether it holds for the session.
-    pub(crate) const fn stays(self) -> bool {
-        !matches!(self, Self::Once | Self::No)
-    }
-
-    const fn verdict(self) -> &'static str {
-        match self {
-            Self::Once => "allowed once",
-            Self::Session => "allowed for this session",
-            Self::Always => "allowed always",
-            Self::No => "refused",
-            Self::Never => "refused for this session",
-        }
+const fn verdict(word: Word) -> &'static str {
+    match word {
+        Word::Once => "allowed once",
+        Word::Session => "allowed for this session",
+        Word::Always => "allowed always",
+        Word::No => "refused",
+        Word::Never => "refused for this session",
     }
 }
 
@@ -138,7 +117,7 @@ impl Wish {
     /// What stays on the screen before.
     pub(crate) fn summary(&self, word: Option<Word>) -> String {
         match word {
-            Some(word) => format!("\r\npalisade: {}: {}\r\n", self.line(), word.verdict()),
+            Some(word) => format!("\r\npalisade: {}: {}\r\n", self.line(), verdict(word)),
             None => format!("\r\npalisade: {}\r\npalisade: no answer: refused\r\n", self.line()),
         }
     }
@@ -171,9 +150,9 @@ mod tests {
             ("y\u{3}", Word::No),
             ("\u{3}", Word::No),
         ] {
-            assert_eq!(Word::read(line.as_bytes(), true), word, "{line:?}");
+            assert_eq!(read(line.as_bytes(), true), word, "{line:?}");
         }
-        assert_eq!(Word::read(b"always\n", false), Word::No, "it wasn't offered");
+        assert_eq!(read(b"always\n", false), Word::No, "it wasn't offered");
         for (word, allows, stays) in [
             (Word::Once, true, false),
             (Word::Session, true, true),

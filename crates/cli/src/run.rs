@@ -3,13 +3,13 @@
 
 use crate::embedded;
 use crate::output;
-use crate::plan_file::{self, PlanFileError};
 use crate::run_options::{RequestError, RunOptions};
 use crate::scan::{self, Presentation};
 use crate::trace::{self, Trace};
 use crate::witness::Witness;
 use clap::ArgMatches;
 use palisade::PlanningError;
+use palisade::plan_file::{self, PlanFileError};
 use palisade_events::{JsonLines, Sink};
 use palisade_sandbox::apply::conduct::{Company, ConductError};
 use palisade_sandbox::apply::monitor::Outcome;

@@ -26,13 +26,22 @@
 //! - [`Helper`]: the program that launches
 //! - [`Request`], [`Situation`]: the way from what is stated to a plan, which the command line goes, too; with [`Subject`] and
 //!   [`Surroundings`]
+//! - [`explanation`]: what happens with a path, a host, a command, a system call or a variable, and why
+//! - [`examination`]: what the host can guarantee
+//! - [`plan_file`]: a plan that was printed and approved before
+//! - `launcher`: the other end of a [`Child`], for the program `palisade`
 //! - [`Error`], [`PlanningError`]: what can go wrong, each with a hint
 #![forbid(unsafe_code)]
 
 mod child;
 mod command;
 mod error;
+pub mod examination;
+pub mod explanation;
 mod helper;
+#[doc(hidden)]
+pub mod launcher;
+pub mod plan_file;
 mod queue;
 mod request;
 mod sandbox;

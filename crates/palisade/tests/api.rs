@@ -12,9 +12,14 @@ use std::path::Path;
 fn offered() -> String {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut names = Vec::new();
-    for entry in std::fs::read_dir(sources).unwrap().flatten() {
-        let text = std::fs::read_to_string(entry.path()).unwrap();
-        read(&text, &mut names);
+    let mut directories = vec![sources];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap().flatten() {
+            match entry.path() {
+                below if below.is_dir() => directories.push(below),
+                file => read(&std::fs::read_to_string(file).unwrap(), &mut names),
+            }
+        }
     }
     names.sort();
     names.dedup();

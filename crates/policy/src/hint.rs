@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What to type to permit what was refused. A hint never proposes what a lock forbids.
 
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 use crate::layer::{Layer, Origin, Strength};
@@ -22,7 +23,8 @@ pub enum Hint {
 }
 
 /// What a program wants to do with a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Wanted {
     /// Read or list it.
     Read,
@@ -33,7 +35,19 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    const fn is_in(self, grant: Grant) -> bool {
+    /// `read`, `write` or `execute`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Execute => "execute",
+        }
+    }
+
+    /// Whether a grant allows it.
+    #[must_use]
+    pub const fn is_in(self, grant: Grant) -> bool {
         match (self, grant) {
             (Self::Read, Grant::Allowed { .. }) => true,
             (Self::Write, Grant::Allowed { write, .. }) => write,

@@ -53,6 +53,20 @@ pub enum Answer {
     Never,
 }
 
+impl Answer {
+    /// Whether it is yes.
+    #[must_use]
+    pub const fn allows(self) -> bool {
+        matches!(self, Self::Once | Self::Session | Self::Always)
+    }
+
+    /// Whether it holds for the session.
+    #[must_use]
+    pub const fn stays(self) -> bool {
+        !matches!(self, Self::Once | Self::No)
+    }
+}
+
 /// What the launching side says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

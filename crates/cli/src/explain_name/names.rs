@@ -1,179 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All protected names, with their reasons, and those that a policy takes off the list.
+//! All protected names, in words.
 
 use crate::answer::{self, Failure, YES};
-use crate::situation::Place;
 use palisade::Situation;
-use palisade_policy::names::{GROUP, built_in};
-use palisade_policy::{Content, Layer, NameRule, Policy, Protect, Strength};
+use palisade::explanation::{NamesExplanation, ProtectedName};
+use palisade_policy::names::GROUP;
+use palisade_policy::{Content, Strength};
 use palisade_text::harmless;
-use serde::Serialize;
 use std::fmt::Write as _;
-
-/// What names that no list groups are listed under.
-const OTHERS: &str = "policy";
-
-/// The answer.
-#[derive(Debug, Serialize)]
-struct Answer {
-    /// Always `names`.
-    kind: &'static str,
-    mode: Protect,
-    mode_from: Place,
-    names: Vec<Name>,
-    #[serde(skip)]
-    mode_shown: String,
-}
-
-/// One name.
-#[derive(Debug, Serialize)]
-struct Name {
-    name: String,
-    group: String,
-    reason: String,
-    protected: bool,
-    /// Who says so.
-    #[serde(flatten)]
-    place: Place,
-    carried: bool,
-    except_below: Vec<String>,
-    content: Content,
-    /// It is one path inside, not a name at any depth.
-    anchored: bool,
-    /// Who says so, unless nobody had to.
-    #[serde(skip)]
-    stated: Option<String>,
-}
 
 /// Lists and prints.
 pub(crate) fn explain(situation: &Situation, json: bool) -> Result<u8, Failure> {
-    let resolved = situation.resolved()?;
-    let policy = situation.policy();
-    let mode = policy.protect();
-    let answer = Answer {
-        kind: "names",
-        mode: mode.value,
-        mode_from: Place::of(&mode),
-        mode_shown: format!("protect = {:?} ({})", mode.value.key(), mode.origin),
-        names: names(policy, resolved.protected_paths()),
-    };
-    if json {
-        answer::print_json(&answer)?;
-    } else {
-        answer::print(&answer.words())?;
-    }
+    answer::tell(json, &NamesExplanation::of(situation)?, words)?;
     Ok(YES)
 }
 
-/// The built-in names in their order, then what the policy adds.
-fn names(policy: &Policy, paths: Vec<NameRule>) -> Vec<Name> {
-    let mut rules: Vec<NameRule> = policy.names().rules().to_vec();
-    let mut names = Vec::with_capacity(rules.len());
-    for entry in built_in() {
-        let held = rules.iter().position(|rule| rule.path == entry.rule.path);
-        let protected = held.is_some();
-        let rule = held.map_or_else(|| entry.rule.clone(), |at| rules.remove(at));
-        let mut name = Name::new(rule, entry.group.clone(), protected);
-        // Who took it off; if nobody did, it wasn't on.
-        if let Some(taken) = policy.stated_of(entry).filter(|_taken| !protected && entry.on) {
-            name.place = Place::of(&taken);
-            name.stated = Some(taken.origin.to_string());
-        }
-        names.push(name);
+fn about(name: &ProtectedName) -> String {
+    let mut words = name.reason.clone();
+    words.push_str(match name.content {
+        Content::Never => "",
+        Content::GitConfig => "; a change that names no command is let through",
+        Content::WithDirectory => "; it may be made in a directory that is new",
+        Content::Directory => "; a directory may be made",
+    });
+    if let Some(stated) = &name.stated {
+        let locked = if name.place.strength == Strength::Locked { ", locked" } else { "" };
+        let _infallible = write!(words, " ({stated}{locked})");
     }
-    names.extend(rules.into_iter().chain(paths).map(|rule| Name::new(rule, OTHERS.to_owned(), true)));
-    names
+    words
 }
 
-/// How firmly a rule is stated: what nobody has said yields to everything.
-pub(crate) fn strength(rule: &NameRule) -> Strength {
-    match (rule.locked, rule.origin.layer) {
-        (true, _) => Strength::Locked,
-        (false, Layer::BuiltIn) => Strength::Default,
-        (false, _) => Strength::Set,
+fn words(explanation: &NamesExplanation) -> String {
+    let mut text = format!("{}\n", harmless(&explanation.shown_mode));
+    let width = explanation.names.iter().map(|name| name.name.chars().count()).max().unwrap_or_default();
+    let mut put = |heading: &str, names: &[&ProtectedName]| {
+        if names.is_empty() {
+            return;
+        }
+        let _infallible = writeln!(text, "\n{}", harmless(heading));
+        for name in names {
+            let line = format!("  {:<width$}  {}", name.name, about(name));
+            let _infallible = writeln!(text, "{}", harmless(&line));
+        }
+    };
+    let protected: Vec<&ProtectedName> = explanation.names.iter().filter(|name| name.protected).collect();
+    for group in protected.chunk_by(|a, b| a.group == b.group) {
+        put(group.first().map_or("", |name| &name.group), group);
     }
-}
-
-impl Name {
-    fn new(rule: NameRule, group: String, protected: bool) -> Self {
-        let strength = strength(&rule);
-        let slash = if rule.anchored { "/" } else { "" };
-        let place = Place::new(&rule.origin, strength);
-        let stated = rule.origin.to_string();
-        Self {
-            name: format!("{slash}{}", rule.path),
-            group,
-            reason: rule.reason,
-            protected,
-            stated: (rule.origin.layer != Layer::BuiltIn).then_some(stated),
-            place,
-            carried: rule.carried,
-            except_below: rule.except_below,
-            content: rule.content,
-            anchored: rule.anchored,
-        }
+    let free: Vec<&ProtectedName> = explanation.names.iter().filter(|name| !name.protected).collect();
+    for group in free.chunk_by(|a, b| a.group == b.group) {
+        put(&format!("not protected: {}", group.first().map_or("", |name| &name.group)), group);
     }
-
-    fn words(&self) -> String {
-        let mut words = self.reason.clone();
-        words.push_str(match self.content {
-            Content::Never => "",
-            Content::GitConfig => "; a change that names no command is let through",
-            Content::WithDirectory => "; it may be made in a directory that is new",
-            Content::Directory => "; a directory may be made",
-        });
-        if let Some(stated) = &self.stated {
-            let locked = if self.place.strength == Strength::Locked { ", locked" } else { "" };
-            let _infallible = write!(words, " ({stated}{locked})");
-        }
-        words
+    // The same ones for all names that have any.
+    if let Some(name) = explanation.names.iter().find(|name| !name.except_below.is_empty()) {
+        let below = name.except_below.join(", ");
+        let _infallible = writeln!(text, "\nnames that repositories carry aren't protected below {below}");
     }
-}
-
-impl Answer {
-    fn words(&self) -> String {
-        let mut text = format!("{}\n", harmless(&self.mode_shown));
-        let width = self.names.iter().map(|name| name.name.chars().count()).max().unwrap_or_default();
-        let mut put = |heading: &str, names: &[&Name]| {
-            if names.is_empty() {
-                return;
-            }
-            let _infallible = writeln!(text, "\n{}", harmless(heading));
-            for name in names {
-                let line = format!("  {:<width$}  {}", name.name, name.words());
-                let _infallible = writeln!(text, "{}", harmless(&line));
-            }
-        };
-        let protected: Vec<&Name> = self.names.iter().filter(|name| name.protected).collect();
-        for group in protected.chunk_by(|a, b| a.group == b.group) {
-            put(group.first().map_or(OTHERS, |name| &name.group), group);
-        }
-        let free: Vec<&Name> = self.names.iter().filter(|name| !name.protected).collect();
-        for group in free.chunk_by(|a, b| a.group == b.group) {
-            put(&format!("not protected: {}", group.first().map_or(OTHERS, |name| &name.group)), group);
-        }
-        // The same ones for all names that have any.
-        if let Some(name) = self.names.iter().find(|name| !name.except_below.is_empty()) {
-            let below = name.except_below.join(", ");
-            let _infallible =
-                writeln!(text, "\nnames that repositories carry aren't protected below {below}");
-        }
-        if let Some(name) = free.first() {
-            let entry = format!("{GROUP}{}", name.group);
-            let _infallible = write!(
-                text,
-                "\nto protect a group  palisade run --protect-name {entry} -- COMMAND…\n                    \
-                 or in a policy: [filesystem] protect_names = [{entry:?}]\n"
-            );
-        }
-        text
+    if let Some(name) = free.first() {
+        let entry = format!("{GROUP}{}", name.group);
+        let _infallible = write!(
+            text,
+            "\nto protect a group  palisade run --protect-name {entry} -- COMMAND…\n                    \
+             or in a policy: [filesystem] protect_names = [{entry:?}]\n"
+        );
     }
+    text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::situation;
+    use palisade_policy::names::built_in;
 
     #[test]
     fn every_name_is_listed_with_who_says_so() {
@@ -181,10 +79,10 @@ mod tests {
             "[filesystem]\nprotect_names = [\"own/x\", \".circleci\"]\nallow_names = [\".envrc\"]\n\
              protect_paths = [\"/srv/*\"]\n[locked.filesystem]\nprotect_names = [\".vscode\"]\n",
         );
-        let names = names(situation.policy(), situation.resolved().unwrap().protected_paths());
+        let names = NamesExplanation::of(&situation).unwrap().names;
         let shown = |name: &str| {
             let name = names.iter().find(|listed| listed.name == name).unwrap();
-            (name.protected, name.place.layer, name.words())
+            (name.protected, name.place.layer, about(name))
         };
         assert_eq!(shown(".git/hooks"), (true, "built in", "git runs what is in it".to_owned()));
         assert!(!shown(".envrc").0);
@@ -204,17 +102,7 @@ mod tests {
     #[test]
     fn groups_are_listed_with_what_protects_them() {
         let listed = |administrator: &str| {
-            let situation = situation::of_administrator(administrator);
-            let policy = situation.policy();
-            let mode = policy.protect();
-            Answer {
-                kind: "names",
-                mode: mode.value,
-                mode_from: Place::of(&mode),
-                mode_shown: String::new(),
-                names: names(policy, Vec::new()),
-            }
-            .words()
+            words(&NamesExplanation::of(&situation::of_administrator(administrator)).unwrap())
         };
         let text = listed("");
         for heading in ["\nagent\n", "\nnot protected: run-by-hand\n", "\nnot protected: instructions\n"] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of the guard works on this kernel. Nothing of it is needed for launches.
 
-use crate::doctor::Check;
+use palisade::examination::Check;
 use palisade_protocol::client::{self, DaemonError};
 use palisade_protocol::guard::{Request, Response, SOCKET};
 use palisade_sandbox::guarantee::Have;

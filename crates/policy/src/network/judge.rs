@@ -115,7 +115,8 @@ pub struct NetworkRules {
 }
 
 /// An answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum NetworkVerdict {
     /// It may go ahead.
     Allow,

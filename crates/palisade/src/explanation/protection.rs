@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What protected names are to a path that may be written to, and what would take them off.
 
-use crate::explain_name::names::strength;
-use crate::situation::Place;
-use palisade::Situation;
+use super::Place;
+use super::names::strength;
+use crate::Situation;
 use palisade_policy::{
     Content, Layer, LayerPolicy, NameRule, NameRules, Policy, Protect, Resolved, Standing, Strength,
 };
@@ -21,34 +21,40 @@ const MOST: usize = 8;
 
 /// A protected name that a path is, lies beneath, or holds.
 #[derive(Debug, Serialize)]
-pub(super) struct Protection {
+pub struct Protection {
     /// The name, as it is written in a policy.
-    name: String,
-    reason: String,
+    pub name: String,
+    /// Why it is protected.
+    pub reason: String,
+    /// Who states that it is.
     #[serde(flatten)]
-    place: Place,
+    pub place: Place,
     /// The path isn't the name: it is a directory in which such names are.
-    holds: bool,
+    pub holds: bool,
     /// A change that names no command is let through.
-    by_content: bool,
+    pub by_content: bool,
     /// git goes on when it is refused.
-    carried: bool,
+    pub carried: bool,
     /// It is one path inside, by `protect_paths`; no option lifts that.
-    anchored: bool,
+    pub anchored: bool,
     /// Whether somebody sees to it.
-    kept: bool,
+    pub kept: bool,
     /// `broker`, `mounts` or `off`.
-    mode: Protect,
-    mode_from: Place,
+    pub mode: Protect,
+    /// Who states the mode.
+    pub mode_from: Place,
     /// The command that takes it off.
     #[serde(skip_serializing_if = "Option::is_none")]
-    permit: Option<String>,
+    pub permit: Option<String>,
     /// What to write in which file instead.
     #[serde(skip_serializing_if = "Option::is_none")]
-    permit_in_file: Option<String>,
-    /// The rule and the mode, as they are shown.
+    pub permit_in_file: Option<String>,
+    /// The rule with its origin, in one line.
     #[serde(skip)]
-    shown: (String, String),
+    pub shown_rule: String,
+    /// The mode with its origin.
+    #[serde(skip)]
+    pub shown_mode: String,
 }
 
 /// What is asked about names, as the broker does.
@@ -114,63 +120,65 @@ impl Question<'_> {
     }
 }
 
-impl Protection {
-    /// What protects `path`, which the plan makes what `inside` says; nothing where it can't be
-    /// written to anyway.
-    pub(super) fn of(
-        situation: &Situation,
-        resolved: &Resolved,
-        inside: Option<(&Inside<'_>, &Plan<'_>)>,
-        path: &Path,
-    ) -> Option<Self> {
-        let policy = situation.policy();
-        let mode = policy.protect();
-        // Without namespaces there may be no broker, whatever was asked for.
-        let kept = match mode.value {
-            Protect::Broker => inside.is_none_or(|(_inside, plan)| plan.broker.is_some()),
-            Protect::Mounts => true,
-            Protect::Off => false,
-        };
-        let inside = inside.map(|(inside, _plan)| inside);
-        let (host, root) = tree(resolved, inside, path, mode.value)?;
-        let paths = NameRules::new(resolved.protected_paths());
-        let question = Question { host, root, inside: path, paths };
-        let (rule, holds) = match question.stand(policy)? {
-            Stand::Protects(rule) => (rule, false),
-            Stand::BeginsHere(rule) => (rule, true),
-        };
-        let strength = strength(&rule);
-        let mut protection = Self {
-            shown: (rule.to_string(), format!("protect = {:?} ({})", mode.value.key(), mode.origin)),
-            place: Place::new(&rule.origin, strength),
-            holds,
-            by_content: rule.content == Content::GitConfig,
-            carried: rule.carried,
-            anchored: rule.anchored,
-            kept,
-            mode: mode.value,
-            mode_from: Place::of(&mode),
-            permit: None,
-            permit_in_file: None,
-            name: rule.path,
-            reason: rule.reason,
-        };
-        if !holds && kept {
-            protection.permit = question.taken_off(policy, LayerPolicy::command_line()).map(|names| {
-                let options: Vec<String> =
-                    names.iter().map(|name| format!("--allow-name {}", quoted(name))).collect();
-                format!("palisade run {} -- COMMAND…", options.join(" "))
-            });
-            let file = situation.facts.places.config.join("config.toml");
-            let in_file = question.taken_off(policy, LayerPolicy::empty(Layer::User, None));
-            protection.permit_in_file =
-                in_file.map(|names| format!("in {}: [filesystem] allow_names = {names:?}", file.shown()));
-        }
-        Some(protection)
+/// What protects `path`, which the plan makes what `inside` says; nothing where it can't be
+/// written to anyway.
+pub(super) fn of(
+    situation: &Situation,
+    resolved: &Resolved,
+    inside: Option<(&Inside<'_>, &Plan<'_>)>,
+    path: &Path,
+) -> Option<Protection> {
+    let policy = situation.policy();
+    let mode = policy.protect();
+    // Without namespaces there may be no broker, whatever was asked for.
+    let kept = match mode.value {
+        Protect::Broker => inside.is_none_or(|(_inside, plan)| plan.broker.is_some()),
+        Protect::Mounts => true,
+        Protect::Off => false,
+    };
+    let inside = inside.map(|(inside, _plan)| inside);
+    let (host, root) = tree(resolved, inside, path, mode.value)?;
+    let paths = NameRules::new(resolved.protected_paths());
+    let question = Question { host, root, inside: path, paths };
+    let (rule, holds) = match question.stand(policy)? {
+        Stand::Protects(rule) => (rule, false),
+        Stand::BeginsHere(rule) => (rule, true),
+    };
+    let strength = strength(&rule);
+    let mut protection = Protection {
+        shown_rule: rule.to_string(),
+        shown_mode: format!("protect = {:?} ({})", mode.value.key(), mode.origin),
+        place: Place::new(&rule.origin, strength),
+        holds,
+        by_content: rule.content == Content::GitConfig,
+        carried: rule.carried,
+        anchored: rule.anchored,
+        kept,
+        mode: mode.value,
+        mode_from: Place::of(&mode),
+        permit: None,
+        permit_in_file: None,
+        name: rule.path,
+        reason: rule.reason,
+    };
+    if !holds && kept {
+        protection.permit = question.taken_off(policy, LayerPolicy::command_line()).map(|names| {
+            let options: Vec<String> =
+                names.iter().map(|name| format!("--allow-name {}", quoted(name))).collect();
+            format!("palisade run {} -- COMMAND…", options.join(" "))
+        });
+        let file = situation.facts.places.config.join("config.toml");
+        let in_file = question.taken_off(policy, LayerPolicy::empty(Layer::User, None));
+        protection.permit_in_file =
+            in_file.map(|names| format!("in {}: [filesystem] allow_names = {names:?}", file.shown()));
     }
+    Some(protection)
+}
 
+impl Protection {
     /// Whether writing is refused, where nothing else has anything against it.
-    pub(super) fn refuses(&self) -> bool {
+    #[must_use]
+    pub const fn refuses(&self) -> bool {
         !self.holds && !self.by_content && self.kept
     }
 
@@ -178,37 +186,17 @@ impl Protection {
     pub(super) fn why(&self) -> String {
         let git = if self.carried { "; a checkout goes on without it" } else { "" };
         let what = if self.anchored { "path" } else { "name" };
-        format!("the {what} is protected: {}{git}", self.shown.0)
+        format!("the {what} is protected: {}{git}", self.shown_rule)
     }
 
     /// The command that permits writing.
-    pub(super) fn permit(&self) -> Option<&String> {
+    pub(super) const fn permit(&self) -> Option<&String> {
         self.permit.as_ref()
     }
 
     /// Whether a lock holds it.
     pub(super) fn is_locked(&self) -> bool {
         self.place.strength == Strength::Locked
-    }
-
-    /// What is to be said beside the answer, which is or isn't that writing is refused.
-    pub(super) fn notes(&self, refused: bool) -> Option<(&'static str, String)> {
-        let (rule, mode) = &self.shown;
-        if !self.kept {
-            return Some(("not kept", format!("{rule}; {mode}")));
-        }
-        if self.holds {
-            return Some(("holds", format!("{rule}; so it can't be moved")));
-        }
-        let but = if self.by_content { "; a change that names no command is let through" } else { "" };
-        (!refused).then(|| ("protected", format!("{rule}{but}")))
-    }
-
-    /// How to permit changes, where the answer hasn't said it; and another way to do so.
-    pub(super) fn ways(&self, refused: bool) -> Vec<(&'static str, String)> {
-        let command = self.permit.clone().filter(|_command| !refused);
-        let file = self.permit_in_file.as_ref().map(|words| format!("or {words}"));
-        command.map(|words| ("to change", words)).into_iter().chain(file.map(|words| ("", words))).collect()
     }
 }
 
@@ -243,12 +231,12 @@ fn tree(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::situation;
+    use crate::explanation::of_administrator;
 
     fn protection(administrator: &str, path: &str) -> Option<Protection> {
-        let situation = situation::of_administrator(administrator);
+        let situation = of_administrator(administrator);
         let resolved = situation.resolved().unwrap();
-        Protection::of(&situation, &resolved, None, Path::new(path))
+        of(&situation, &resolved, None, Path::new(path))
     }
 
     #[test]
@@ -283,17 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn what_only_touches_on_names_is_said_beside_the_answer() {
+    fn what_only_touches_on_names_is_told_from_what_is_refused() {
         let by_content = protection("", "/w/.git/config").unwrap();
-        assert!(!by_content.refuses());
-        assert!(by_content.notes(false).unwrap().1.contains("a change that names no command"));
-        assert_eq!(by_content.ways(false)[0].0, "to change");
+        assert!(!by_content.refuses() && by_content.by_content && by_content.permit().is_some());
         let holder = protection("", "/w/.git").unwrap();
-        assert!(!holder.refuses() && holder.permit().is_none());
-        assert_eq!(holder.notes(false).unwrap().0, "holds");
+        assert!(!holder.refuses() && holder.holds && holder.permit().is_none());
         let off = protection("filesystem.protect = \"off\"\n", "/w/.git/hooks").unwrap();
-        assert!(!off.refuses());
-        assert!(off.notes(false).unwrap().1.ends_with("; protect = \"off\" (administrator)"));
+        assert!(!off.refuses() && !off.kept);
+        assert_eq!(off.shown_mode, "protect = \"off\" (administrator)");
         assert!(protection("", "/w/src/main.rs").is_none());
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The links on the way to what a path names.
 
-use palisade::Situation;
+use crate::Situation;
 use palisade_host::links;
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::inside::{self, Inside, Seen};
@@ -9,18 +9,19 @@ use std::path::{Component, Path, PathBuf};
 
 /// A path and the links on the way to what it names.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub struct Way {
     /// The path as given, made absolute.
-    pub(super) given: PathBuf,
+    pub given: PathBuf,
     /// Where links are: each by a path without links before it.
     links: Vec<PathBuf>,
     /// The path without links, as far as it exists: the policy speaks of real paths.
-    pub(crate) real: PathBuf,
+    pub real: PathBuf,
 }
 
 impl Way {
     /// Follows a path on the host, as the planner does.
-    pub(crate) fn to(situation: &Situation, given: &Path) -> Self {
+    #[must_use]
+    pub fn to(situation: &Situation, given: &Path) -> Self {
         let home = &situation.facts.account.home;
         let whole = match given.strip_prefix("~") {
             Ok(rest) => home.join(rest),
@@ -67,7 +68,7 @@ fn lexical(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::situation;
+    use crate::explanation::of_administrator;
 
     #[test]
     fn a_way_names_each_link_and_ends() {
@@ -77,7 +78,7 @@ mod tests {
         std::os::unix::fs::symlink("real", base.join("one")).unwrap();
         std::os::unix::fs::symlink(base.join("one/file"), base.join("two")).unwrap();
         std::os::unix::fs::symlink("loop", base.join("loop")).unwrap();
-        let situation = situation::of_administrator("");
+        let situation = of_administrator("");
         let way = Way::to(&situation, &base.join("two"));
         assert_eq!(way.real, base.join("real/file"));
         assert_eq!(way.links, [base.join("two"), base.join("one")]);

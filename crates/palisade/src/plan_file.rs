@@ -20,7 +20,7 @@ const ASIDE: [&str; 6] = ["palisade", "inputs", "absent", "variables", "listing"
 
 /// Why a plan in a file isn't launched.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PlanFileError {
+pub enum PlanFileError {
     /// Others can change the file, or it can't be read.
     #[error("can't read plan {path:?}: {source}")]
     Read {
@@ -49,7 +49,8 @@ pub(crate) enum PlanFileError {
 
 impl PlanFileError {
     /// What to do about it.
-    pub(crate) fn hint(&self) -> String {
+    #[must_use]
+    pub fn hint(&self) -> String {
         match self {
             Self::Read {
                 path,
@@ -83,7 +84,7 @@ impl PlanFileError {
 ///
 /// # Errors
 /// When others can change the file, it is no plan, or it says something else.
-pub(crate) fn confirm(path: &Path, facts: &Facts, made: &Plan<'_>) -> Result<(), PlanFileError> {
+pub fn confirm(path: &Path, facts: &Facts, made: &Plan<'_>) -> Result<(), PlanFileError> {
     let account = &facts.account;
     let trustee = Trustee { uid: account.uid, private_group: account.private_group.then_some(account.gid) };
     let bytes = trusted::read(&facts.cwd.join(path), trustee, LARGEST)

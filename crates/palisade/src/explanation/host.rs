@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What happens when a host is to be talked to. Nobody is asked for names here: rules are about them as they are.
+
+use super::Place;
+use crate::Situation;
+use palisade_policy::network::{
+    Fallback, HostPattern, Judge, Name, NetworkRule, NetworkVerdict, Ruling, host_port, is_public,
+};
+use palisade_policy::{LayerPolicy, NetworkMode, Origin, Policy, Strength};
+use palisade_sandbox::error::quoted;
+use serde::Serialize;
+use std::net::IpAddr;
+
+/// A host, and a port if one is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// A name or an address.
+    whom: Result<Name, IpAddr>,
+    port: Option<u16>,
+}
+
+/// The answer about a host.
+#[derive(Debug, Serialize)]
+pub struct HostExplanation {
+    /// Always `host`.
+    pub kind: &'static str,
+    /// A name or an address.
+    pub host: String,
+    /// The port, if one is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// Whether it may be talked to, without the port at some port at least.
+    pub allowed: bool,
+    /// What the policy says.
+    pub verdict: NetworkVerdict,
+    /// Why, in a sentence.
+    pub why: String,
+    /// The mode of the network.
+    pub mode: Setting,
+    /// The rule that decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<HostRule>,
+    /// What holds for hosts that no rule speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default: Option<Setting>,
+    /// Of an address: whether it is of the public internet. Others take a rule of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public: Option<bool>,
+    /// The command that permits it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permit: Option<String>,
+    /// It is this machine, be it the sandbox's or the host's.
+    #[serde(skip)]
+    pub is_loopback: bool,
+    /// Rules about addresses hold for what a name leads to, too.
+    #[serde(skip)]
+    pub addresses_have_rules: bool,
+}
+
+/// A value of the policy's.
+#[derive(Debug, Serialize)]
+pub struct Setting {
+    /// The value.
+    pub value: &'static str,
+    /// Who states it.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Who states it, in one line.
+    #[serde(skip)]
+    pub stated: String,
+}
+
+/// A rule on hosts.
+#[derive(Debug, Serialize)]
+pub struct HostRule {
+    /// `allow` or `deny`.
+    pub list: &'static str,
+    /// The hosts that it is about.
+    pub target: String,
+    /// Why it was stated, if that was said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who states it.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+impl From<&NetworkRule> for HostRule {
+    fn from(rule: &NetworkRule) -> Self {
+        Self {
+            list: if rule.allow { "allow" } else { "deny" },
+            target: rule.target.to_string(),
+            reason: rule.reason.clone(),
+            place: Place::new(&rule.origin, rule.strength),
+        }
+    }
+}
+
+/// A port to try with where none is given.
+const ANY_PORT: u16 = 49_151;
+
+/// What is said of a host.
+struct Said {
+    verdict: NetworkVerdict,
+    why: String,
+    rule: Option<NetworkRule>,
+}
+
+impl Host {
+    /// What is written like a host.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        host_port(text).map(|(whom, port)| Self { whom, port })
+    }
+
+    /// Whether nobody would write a file or a program like this: an address, something with a port, a URL, or a name
+    /// that ends like those of the DNS do.
+    #[must_use]
+    pub fn is_plain(text: &str) -> bool {
+        let Some(host) = Self::new(text) else { return false };
+        let last = |name: &Name| {
+            let (_first, last) = name.as_str().rsplit_once('.')?;
+            Some(
+                last.len() >= 2
+                    && (last.starts_with("xn--") || last.bytes().all(|byte| byte.is_ascii_alphabetic())),
+            )
+        };
+        text.contains("://")
+            || host.port.is_some()
+            || host.whom.as_ref().map_or(true, |name| last(name).unwrap_or(false))
+    }
+
+    fn words(&self) -> String {
+        match &self.whom {
+            Ok(name) => name.to_string(),
+            Err(address) => address.to_string(),
+        }
+    }
+
+    /// As in a rule.
+    fn target(&self) -> String {
+        match (&self.whom, self.port) {
+            (_, None) => self.words(),
+            (Err(IpAddr::V6(address)), Some(port)) => format!("[{address}]:{port}"),
+            (_, Some(port)) => format!("{}:{port}", self.words()),
+        }
+    }
+
+    /// Whether it is this machine, be it the sandbox's or the host's.
+    fn is_loopback(&self) -> bool {
+        match &self.whom {
+            Ok(name) => name.as_str() == "localhost" || name.as_str().ends_with(".localhost"),
+            Err(address) => address.to_canonical().is_loopback(),
+        }
+    }
+
+    fn ruling<'r>(&self, judge: &Judge<'r>) -> Ruling<'r> {
+        match (&self.whom, self.port) {
+            (Ok(name), Some(port)) => judge.name(name, port),
+            (Ok(name), None) => judge.lookup(name),
+            (Err(address), Some(port)) => judge.address(*address, port),
+            (Err(address), None) => judge.any_port(*address),
+        }
+    }
+
+    fn judge(&self, policy: &Policy) -> Said {
+        let mode = policy.network();
+        let stated = |verdict, why| Said { verdict, why, rule: None };
+        match mode.value {
+            NetworkMode::Host => {
+                return stated(
+                    NetworkVerdict::Allow,
+                    format!("the network is the host's ({}), and no rule is asked", mode.origin),
+                );
+            }
+            NetworkMode::None | NetworkMode::Filtered if self.is_loopback() => return self.at_home(policy),
+            NetworkMode::None => {
+                return stated(
+                    NetworkVerdict::Deny,
+                    format!("the network is nothing but a loopback of its own ({})", mode.origin),
+                );
+            }
+            NetworkMode::Filtered => {}
+        }
+        let rules = policy.network_rules();
+        let judge = Judge::new(&rules);
+        let ruling = self.ruling(&judge);
+        let fallback = policy.network_fallback();
+        let why = match (ruling.rule, fallback.value) {
+            (Some(rule), _) => rule.to_string(),
+            (None, _) if ruling.private => {
+                "it isn't of the public internet, and no rule is about its address".to_owned()
+            }
+            (None, Fallback::Deny) => format!("no rule allows it; default = \"deny\" ({})", fallback.origin),
+            (None, Fallback::Ask) => {
+                format!("no rule speaks of it, and you are asked; default = \"ask\" ({})", fallback.origin)
+            }
+            (None, Fallback::Allow) => {
+                format!("no rule speaks of it; default = \"allow\" ({})", fallback.origin)
+            }
+        };
+        Said { verdict: ruling.verdict, why, rule: ruling.rule.cloned() }
+    }
+
+    /// The sandbox's own loopback.
+    fn at_home(&self, policy: &Policy) -> Said {
+        let reach = policy.reach();
+        let reached = reach.iter().find(|stated| self.port == Some(stated.value));
+        let filtered = policy.network().value == NetworkMode::Filtered;
+        match reached.filter(|_stated| filtered) {
+            Some(stated) => Said {
+                verdict: NetworkVerdict::Allow,
+                why: format!("the host's port is there inside; reach = {} ({})", stated.value, stated.origin),
+                rule: None,
+            },
+            None => Said {
+                verdict: NetworkVerdict::Deny,
+                why:
+                    "inside, this is a loopback of the sandbox's own; what listens on the host's isn't there"
+                        .to_owned(),
+                rule: None,
+            },
+        }
+    }
+
+    /// The words that permit it, tried before they are proposed; or what stands against them.
+    fn permit(&self, policy: &Policy) -> (Option<String>, Option<String>) {
+        let mut layer = LayerPolicy::command_line();
+        layer.set_network(NetworkMode::Filtered, 0);
+        // Without a port any shows whether one could be had.
+        let (option, value, shown) = match self.port {
+            _ if !self.is_loopback() => ("--allow", self.target(), quoted(&self.target())),
+            Some(port) => ("--reach", port.to_string(), port.to_string()),
+            None => ("--reach", ANY_PORT.to_string(), "PORT".to_owned()),
+        };
+        let added = match option {
+            "--reach" => layer.add_reach(&value, 0).map(|_layer| ()),
+            _ => layer.add_host(&value, true, 0).map(|_layer| ()),
+        };
+        if added.is_err() {
+            return (None, None);
+        }
+        let tried = policy.clone().combine(layer.into());
+        let meant = match self.port {
+            None if self.is_loopback() => Self { port: Some(ANY_PORT), ..self.clone() },
+            _ => self.clone(),
+        };
+        let said = meant.judge(&tried);
+        if said.verdict == NetworkVerdict::Allow {
+            return (Some(format!("palisade run {option} {shown} -- COMMAND…")), None);
+        }
+        let mode = tried.network();
+        let lock = match said.rule {
+            Some(rule) if rule.strength == Strength::Locked => Some(rule.to_string()),
+            _ if mode.strength == Strength::Locked => {
+                Some(format!("mode = \"{}\" ({})", mode.value, mode.origin))
+            }
+            _ => None,
+        };
+        (None, lock.map(|lock| format!("a lock forbids it: {lock}")))
+    }
+}
+
+impl HostExplanation {
+    /// The answer about a host.
+    #[must_use]
+    pub fn of(situation: &Situation, host: &Host) -> Self {
+        let policy = situation.policy();
+        let said = host.judge(policy);
+        let allowed = said.verdict == NetworkVerdict::Allow;
+        let (permit, against) = if allowed { (None, None) } else { host.permit(policy) };
+        let why = against.map_or_else(|| said.why.clone(), |lock| format!("{}; {lock}", said.why));
+        let (mode, fallback) = (policy.network(), policy.network_fallback());
+        let filtered = mode.value == NetworkMode::Filtered;
+        let setting = |value, place, origin: &Origin| Setting { value, place, stated: origin.to_string() };
+        Self {
+            kind: "host",
+            host: host.words(),
+            port: host.port,
+            allowed,
+            verdict: said.verdict,
+            why,
+            mode: setting(mode.value.key(), Place::of(&mode), &mode.origin),
+            rule: said.rule.as_ref().map(HostRule::from),
+            default: filtered.then(|| setting(fallback.value.key(), Place::of(&fallback), &fallback.origin)),
+            public: host.whom.as_ref().err().map(|address| is_public(*address)),
+            permit,
+            is_loopback: host.is_loopback(),
+            addresses_have_rules: {
+                let rules = policy.network_rules().rules;
+                rules.iter().any(|rule| matches!(rule.target.host, HostPattern::Addresses(_)))
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explanation::of_administrator;
+
+    fn about(administrator: &str, host: &str) -> HostExplanation {
+        HostExplanation::of(&of_administrator(administrator), &Host::new(host).unwrap())
+    }
+
+    #[test]
+    fn what_a_lock_forbids_is_not_proposed() {
+        for (administrator, proposed) in [
+            ("", true),
+            ("[network]\ndeny = [\"example.com\"]\n", true),
+            ("[locked.network]\nallow = [\"example.org\"]\n", true),
+            ("[locked.network]\ndefault = \"deny\"\n", true),
+            ("[locked.network]\nmode = \"none\"\n", false),
+            ("[locked.network]\ndeny = [\"*.com\", \"*\"]\n", false),
+        ] {
+            let answer = about(administrator, "example.com:443");
+            assert!(!answer.allowed, "{administrator}");
+            assert_eq!(answer.permit.is_some(), proposed, "{administrator} {answer:?}");
+            assert_eq!(answer.why.contains("a lock forbids it: "), !proposed, "{administrator} {answer:?}");
+        }
+        for lock in ["reach = []", "mode = \"none\"", "deny = [\"127.0.0.0/8\"]"] {
+            for host in ["127.0.0.1:5432", "localhost"] {
+                let reach = about(&format!("[locked.network]\n{lock}\n"), host);
+                assert_eq!(reach.permit, None, "{lock} {reach:?}");
+            }
+        }
+        assert_eq!(about("", "localhost").permit.unwrap(), "palisade run --reach PORT -- COMMAND…");
+    }
+
+    #[test]
+    fn the_host_is_told_from_files_and_programs() {
+        for host in [
+            "example.com",
+            "example.com:443",
+            "10.0.0.1",
+            "https://example.com/x",
+            "localhost:80",
+            "::1",
+            "a.xn--p1ai",
+        ] {
+            assert!(Host::is_plain(host), "{host}");
+        }
+        for other in [
+            "ls",
+            "./x",
+            "/etc/passwd",
+            "a/b.com",
+            "x.c",
+            "python3.11",
+            "~/x.com",
+            "*.com",
+            ".env",
+            "localhost",
+        ] {
+            assert!(!Host::is_plain(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn addresses_and_loopback_have_words_of_their_own() {
+        let open = "[network]\nallow = [\"*\"]\nreach = [5432]\n";
+        let private = about(open, "10.0.0.1");
+        assert!(!private.allowed && private.public == Some(false), "{private:?}");
+        assert_eq!(private.permit.as_deref(), Some("palisade run --allow 10.0.0.1 -- COMMAND…"));
+        assert!(about(open, "1.1.1.1:53").allowed);
+        assert!(about(open, "localhost:5432").allowed);
+        assert_eq!(about(open, "[::1]:80").permit.as_deref(), Some("palisade run --reach 80 -- COMMAND…"));
+        assert!(about("[network]\nmode = \"host\"\n", "10.0.0.1").allowed);
+        let asked = about("[network]\ndefault = \"ask\"\n", "example.com");
+        assert_eq!((asked.verdict, asked.allowed), (NetworkVerdict::Ask, false));
+    }
+}
