@@ -91,7 +91,7 @@ pub struct Rule {
     /// Where the paths are inside, if that is elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
-    /// Who states it.
+    /// The place of the statement.
     #[serde(flatten)]
     pub place: Place,
     /// The rule and its origin in one line.

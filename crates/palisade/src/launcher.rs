@@ -26,10 +26,10 @@ use std::time::Duration;
 /// A plan that is larger, in bytes, is none.
 const LARGEST: u64 = 64 << 20;
 
-/// Why nothing is launched, where nobody can be told at the socket.
+/// Why nothing is launched, where that can't be told at the socket.
 #[derive(Debug, thiserror::Error)]
 pub enum LauncherError {
-    /// Nobody embeds this process.
+    /// No program embeds this process.
     #[error("its standard input is no socket")]
     NoSocket,
     /// The conversation broke off.
@@ -43,7 +43,7 @@ pub enum LauncherError {
 /// A launch that the other side has ordered.
 #[derive(Debug)]
 pub struct Ordered {
-    /// What the sandbox is called.
+    /// The name of the sandbox.
     pub name: Option<String>,
     /// The plan's bytes, for [`plan()`].
     pub plan: Vec<u8>,
@@ -95,7 +95,7 @@ impl Ordered {
     /// was told why nothing is launched.
     ///
     /// # Errors
-    /// There is no socket, or nobody to talk to.
+    /// There is no socket, or the conversation broke off.
     pub fn receive(own_name: &str, failure: u8) -> Result<Option<Self>, LauncherError> {
         let input = rustix::stdio::stdin();
         if FileType::from_raw_mode(rustix::fs::fstat(input)?.st_mode) != FileType::Socket {
@@ -129,7 +129,7 @@ impl Ordered {
     /// Says that the plan is to be made anew.
     ///
     /// # Errors
-    /// Nobody is there any more.
+    /// The other side has gone.
     pub fn refuse_plan(mut self) -> Result<(), LauncherError> {
         Ok(self.connection.send(&Told::Stale)?)
     }
@@ -279,7 +279,7 @@ impl Link {
         }
     }
 
-    /// Puts the question that `question` makes with its number; none if nobody answers in time.
+    /// Puts the question that `question` makes with its number; none without an answer in time.
     pub fn ask(&self, question: impl FnOnce(u64) -> Told, patience: Duration) -> Option<Answer> {
         let (sender, receiver) = sync_channel(1);
         let number = {

@@ -17,7 +17,7 @@ pub const OWN_NAME: &str = concat!("palisade ", env!("CARGO_PKG_VERSION"));
 /// Why the daemon doesn't do what it is asked.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// Nobody answers.
+    /// The daemon doesn't answer.
     #[error("palisaded doesn't answer at {}: {source}", path.shown())]
     NotRunning {
         /// The socket.
@@ -66,7 +66,7 @@ impl DaemonError {
     }
 }
 
-/// What the daemon tells of to who follows.
+/// What the daemon tells a follower.
 #[derive(Debug)]
 pub enum News {
     /// Something happened.
@@ -85,7 +85,7 @@ pub trait Reply: DeserializeOwned {
     /// The refusal.
     fn granted(self) -> Result<Self, DaemonError>;
 
-    /// What is told to who follows.
+    /// What is told to a follower.
     ///
     /// # Errors
     /// It is a refusal, or an answer to another question.
@@ -136,7 +136,7 @@ impl Client {
     /// Begins one with the daemon that answers at the socket.
     ///
     /// # Errors
-    /// Nobody answers, or in another version.
+    /// The daemon doesn't answer, or speaks another version.
     pub fn begin(socket: &Path) -> Result<Self, DaemonError> {
         Connection::open(socket, OWN_NAME).map(Self).map_err(|error| match error {
             ProtocolError::Unreachable { path, source } => DaemonError::NotRunning { path, source },

@@ -185,7 +185,7 @@ impl Follower {
 }
 
 impl Teller {
-    /// Follows for as long as somebody listens, again and again.
+    /// Follows, and again after each end of the daemon, unless `ends` is wanted or the daemon refuses.
     fn follow<R: Reply, Q: Serialize>(&mut self, socket: &Path, ask: impl Fn(bool) -> Q, mut past: bool) {
         loop {
             let outcome = self.converse::<R>(socket, &ask(past));

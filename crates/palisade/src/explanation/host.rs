@@ -62,10 +62,10 @@ pub struct HostExplanation {
 pub struct Setting {
     /// The value.
     pub value: &'static str,
-    /// Who states it.
+    /// The place of the statement.
     #[serde(flatten)]
     pub place: Place,
-    /// Who states it, in one line.
+    /// The place of the statement, in one line.
     #[serde(skip)]
     pub stated: String,
 }
@@ -80,7 +80,7 @@ pub struct HostRule {
     /// Why it was stated, if that was said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Who states it.
+    /// The place of the statement.
     #[serde(flatten)]
     pub place: Place,
 }

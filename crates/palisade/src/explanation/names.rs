@@ -18,7 +18,7 @@ pub struct NamesExplanation {
     pub kind: &'static str,
     /// `broker`, `mounts` or `off`.
     pub mode: Protect,
-    /// Who states the mode.
+    /// The place that states the mode.
     pub mode_from: Place,
     /// The names, those of a group one after the other.
     pub names: Vec<ProtectedName>,
@@ -38,7 +38,7 @@ pub struct ProtectedName {
     pub reason: String,
     /// Whether it is.
     pub protected: bool,
-    /// Who says so.
+    /// The place that states it.
     #[serde(flatten)]
     pub place: Place,
     /// git goes on when it is refused.
@@ -49,7 +49,7 @@ pub struct ProtectedName {
     pub content: Content,
     /// It is one path inside, not a name at any depth.
     pub anchored: bool,
-    /// Who says so, unless nobody had to.
+    /// The place that states it, in one line; none for what is built in.
     #[serde(skip)]
     pub stated: Option<String>,
 }

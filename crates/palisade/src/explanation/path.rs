@@ -78,7 +78,7 @@ pub struct PolicyOnPath {
     pub grant: String,
     /// The view that holds where no rule does.
     pub view: &'static str,
-    /// Who states the view.
+    /// The place that states the view.
     pub view_from: Place,
     /// The rules that decide.
     pub because: Vec<Rule>,

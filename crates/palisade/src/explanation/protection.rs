@@ -26,7 +26,7 @@ pub struct Protection {
     pub name: String,
     /// Why it is protected.
     pub reason: String,
-    /// Who states that it is.
+    /// The place that states it.
     #[serde(flatten)]
     pub place: Place,
     /// The path isn't the name: it is a directory in which such names are.
@@ -37,11 +37,11 @@ pub struct Protection {
     pub carried: bool,
     /// It is one path inside, by `protect_paths`; no option lifts that.
     pub anchored: bool,
-    /// Whether somebody sees to it.
+    /// Whether it is enforced.
     pub kept: bool,
     /// `broker`, `mounts` or `off`.
     pub mode: Protect,
-    /// Who states the mode.
+    /// The place that states the mode.
     pub mode_from: Place,
     /// The command that takes it off.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -25,7 +25,7 @@ pub struct SyscallExplanation {
     pub words: String,
     /// What the filter says; the first that fits counts.
     pub filter: Vec<FilterRule>,
-    /// Who judges it behind the filter.
+    /// The walls behind the filter that judge it.
     pub walls: Vec<WallBehind>,
     /// The policy's statement, if it makes one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub struct SyscallExplanation {
     /// What to write in which file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permit: Option<String>,
-    /// Who makes the policy's statement, in one line.
+    /// The place of that statement, in one line.
     #[serde(skip)]
     pub stated_by: Option<String>,
     /// Why the answer is about a launch whose protected names are kept by mounts.
@@ -56,7 +56,7 @@ pub struct FilterRule {
 /// A wall behind the filter.
 #[derive(Debug, Serialize)]
 pub struct WallBehind {
-    /// Who judges the call.
+    /// The wall.
     pub by: &'static str,
     /// The error, if every such call gets it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a word is about which nobody says whether it is a path, a host or a command.
+//! Whether a word is a path, a host or a command, where that isn't stated.
 
 use super::Host;
 use crate::Situation;

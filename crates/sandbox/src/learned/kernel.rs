@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls that the kernel puts down while a command runs, asked of palisaded.
+//! System calls that the kernel records while a command runs, asked of palisaded.
 
 use crate::plan::Plan;
 use palisade_protocol::client::OWN_NAME;
@@ -8,17 +8,17 @@ use palisade_protocol::learn::{Program, Request, Response, SOCKET};
 use palisade_protocol::{Connection, ProtocolError};
 use std::path::Path;
 
-/// Someone puts down what is called.
+/// The kernel records system calls.
 #[derive(Debug)]
 pub struct Learner(Connection);
 
-/// Why nobody does, or why it isn't known.
+/// Why they aren't recorded, or can't be told.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnerError {
     /// It doesn't answer, or not as it should.
     #[error("can't have palisaded put down what is called: {0}")]
     Talk(#[from] ProtocolError),
-    /// Somebody else answers.
+    /// Another process answers.
     #[error("can't have palisaded put down what is called: user {0} answers at {SOCKET}, not root")]
     Impostor(u32),
     /// It said no.
@@ -44,7 +44,7 @@ impl Learner {
     /// From here on, if the plan says that the kernel does it.
     ///
     /// # Errors
-    /// Nobody does it.
+    /// palisaded doesn't record them.
     pub fn begin(plan: &Plan<'_>) -> Result<Option<Self>, LearnerError> {
         let by_kernel = plan.broker.as_ref().and_then(|broker| broker.calls.as_ref());
         if !by_kernel.is_some_and(|calls| calls.by_kernel) {

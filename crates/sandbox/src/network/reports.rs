@@ -35,7 +35,7 @@ impl Reports {
     }
 
     /// The event that comes of a report; none of what only counts together with what follows. `program` is the command's,
-    /// for where it isn't known who asked; `control` leads to the process that reports.
+    /// for where the asking process isn't known; `control` leads to the process that reports.
     pub fn complete(
         &mut self,
         event: &Event,
@@ -47,7 +47,7 @@ impl Reports {
         let overlooked = !self.says_way_out && environment_names_proxy();
         let asker = held.and_then(|held| {
             let found = self.askers.find(held.asker.address, held.asker.datagrams);
-            // It goes on with the refusal once it is known who asked.
+            // It goes on with the refusal once the asking process is known.
             gateway::instruct(control, &Instruction::Noted { number: held.number });
             found
         });
@@ -56,7 +56,7 @@ impl Reports {
     }
 }
 
-/// Tells whoever serves when the host's files about names have changed: another network, a name server less.
+/// Tells the serving process when the host's files about names have changed: another network, a name server less.
 #[derive(Debug, Default)]
 struct Renewal {
     seen: Option<[Option<SystemTime>; 2]>,
@@ -93,7 +93,7 @@ fn environment_names_proxy() -> bool {
 /// An event of the network's, with what only the launcher knows: the process. None for what only counts together with what
 /// follows. The serving process handles what others send: only what its events may say is taken from them.
 ///
-/// `overlooked`: the caller has variables about proxies, and nobody has said whether they count.
+/// `overlooked`: the caller has variables about proxies, and the policy doesn't say whether they count.
 fn completed(event: &Event, (program, pid): (&str, Option<u32>), overlooked: bool) -> Option<Event> {
     let outcome = outcome(event)?;
     if outcome == Outcome::Opened {
