@@ -225,11 +225,12 @@ impl Link {
         other.has_room() && other.connection.send(told).is_ok()
     }
 
-    /// Says what the other side may miss: who doesn't read mustn't keep the launcher from everything else.
-    fn tell_in_passing(&self, told: &Told) {
+    /// Says what the other side may miss: one that doesn't read mustn't keep the launcher from everything else. What can't
+    /// be said counts as `count` events.
+    fn tell_in_passing(&self, told: &Told, count: u64) {
         let mut other = self.other();
         if !other.has_room() {
-            other.lost += 1;
+            other.lost += count;
             return;
         }
         other.tell_lost();
@@ -238,7 +239,7 @@ impl Link {
 
     /// Something was refused, or else is worth keeping.
     pub fn recorded(&self, event: &Event) {
-        self.tell_in_passing(&Told::Event(Box::new(event.clone())));
+        self.tell_in_passing(&Told::Event(Box::new(event.clone())), event.count);
     }
 
     /// So many refusals came too fast to be heard.
@@ -248,7 +249,7 @@ impl Link {
 
     /// A sentence for people.
     pub fn noted(&self, sentence: &str) {
-        self.tell_in_passing(&Told::Note(sentence.trim_end().to_owned()));
+        self.tell_in_passing(&Told::Note(sentence.trim_end().to_owned()), 1);
     }
 
     /// What went wrong, for people.

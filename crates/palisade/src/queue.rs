@@ -21,7 +21,9 @@ impl Queue {
             Message::Lost(count) => self.lost += count,
             Message::Question(_) => self.messages.push_back(message),
             _ if self.messages.len() < KEPT => self.messages.push_back(message),
-            _ => self.lost += 1,
+            // One event may stand for many like it.
+            Message::Event(event) => self.lost += event.count,
+            Message::Note(_) => self.lost += 1,
         }
     }
 
