@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which system calls each program of a marked subtree makes, put down by the kernel itself.
+//! Which system calls each program of a marked subtree makes, recorded by the kernel itself.
 //!
 //! A session is a launcher with all that it starts. Nothing is told of single calls: a program's calls are bits, read
 //! when the session is over.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs call, put down by the kernel that is here, beside what strace sees. For root.
+//! What programs call, recorded by the kernel that is here, beside what strace sees. For root.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -60,7 +60,7 @@ fn words(explanation: &PathExplanation) -> String {
 fn of_policy(policy: &PolicyOnPath) -> Vec<Line> {
     let mut lines = Vec::new();
     if policy.because.is_empty() {
-        lines.push(("policy", format!("no rule speaks of it; {}", policy.shown_view)));
+        lines.push(("policy", format!("no rule matches; {}", policy.shown_view)));
     }
     let kinds: [(_, &[Rule]); 3] = [
         ("because", &policy.because),

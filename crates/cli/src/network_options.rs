@@ -20,7 +20,7 @@ pub(crate) struct NetworkOptions {
     /// Don't let it talk to a host, written as for --allow
     #[arg(long, value_name = "HOST[:PORTS]", value_hint = ValueHint::Hostname)]
     pub(crate) deny_host: Vec<String>,
-    /// What happens with hosts that no rule speaks of: deny, ask or allow
+    /// What happens with hosts that match no rule: deny, ask or allow
     #[arg(long, value_name = "VERDICT", value_parser = Fallback::ALL.map(Fallback::key))]
     pub(crate) net_default: Option<String>,
     /// Have the host listen for a port of the command's: '8080', '8080:80' (the host's port first),

@@ -7,7 +7,7 @@
 //! file goes to that child, and a name comes back.
 //!
 //! A child that is ended by what it reads takes nobody with it: that file is refused, and the next one gets another child. None is made
-//! by an exec, about which the kernel would ask. A child that was taken over can lie about the files that its thread asks
+//! by an exec, about which the kernel would ask. A compromised child can lie about the files that its thread asks
 //! about from then on, and do nothing else. Without a nursery palisaded tells kinds itself, as well as it can.
 
 use crate::saying::say_of_users;

@@ -102,7 +102,7 @@ impl Lsm {
             }
             OnDeath::Closed => GuardPrograms::open(&pins).or_else(|error| {
                 say(&format!(
-                    "palisaded: alarm: what another palisaded pinned can't be taken over, it is made anew: {error}"
+                    "palisaded: alarm: what another palisaded pinned can't be used again, so it is made anew: {error}"
                 ));
                 pins.clear().map(|_| None)
             }).map_err(told)?,

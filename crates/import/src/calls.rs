@@ -3,7 +3,7 @@
 //!
 //! - `own`: this program's own form, as TOML or JSON, with every binary
 //! - `oci`: seccomp profiles of the OCI runtime specification
-//! - [`Warning`]: what of a file couldn't be taken over
+//! - [`Warning`]: what of a file couldn't be imported
 //! - [`ExchangeError`]: why a file can't be understood, or can't be written
 
 mod error;
@@ -35,7 +35,7 @@ pub enum Format {
 pub struct Imported {
     /// What is to be added to a profile.
     pub learned: Vec<Learned>,
-    /// What of it couldn't be taken over.
+    /// What of it couldn't be imported.
     pub warnings: Vec<Warning>,
 }
 

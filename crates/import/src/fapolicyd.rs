@@ -25,7 +25,7 @@ use tempfile::NamedTempFile;
 /// Where fapolicyd's files are.
 pub const PLACE: &str = "/etc/fapolicyd";
 
-/// Why a host's fapolicyd isn't taken over.
+/// Why a host's fapolicyd isn't imported.
 #[derive(Debug, thiserror::Error)]
 pub enum FapolicydError {
     /// A file can't be read, understood or written.
@@ -60,7 +60,7 @@ pub struct Item {
     pub translated: bool,
 }
 
-/// What there is to know about what is taken over.
+/// What there is to know about what is imported.
 #[derive(Debug)]
 pub enum Note {
     /// The host has no rules.
@@ -73,7 +73,7 @@ pub enum Note {
     NoSettings,
     /// A setting that Palisade doesn't need.
     Unneeded(String),
-    /// Rules that are there already, and count beside those that are taken over.
+    /// Rules that are there already, and count beside those that are imported.
     OtherRules(PathBuf),
 }
 

@@ -106,7 +106,7 @@ pub fn import(request: &Request<'_>) -> Result<Imported, ImportError> {
     let base = file.file_name().unwrap_or_default().to_string_lossy();
     let header = &mut draft.document.header;
     header.push(format!(
-        "Imported from {base}, a file of {}. Comments say what couldn't be taken over exactly.",
+        "Imported from {base}, a file of {}. Comments say what couldn't be imported exactly.",
         launcher.name()
     ));
     draft.table("").text("name", name);

@@ -104,7 +104,7 @@ impl LayerPolicy {
         Ok(self)
     }
 
-    /// States what holds for whom no rule speaks of.
+    /// States the verdict for hosts that match no rule.
     pub fn set_fallback(&mut self, fallback: Fallback, argument: u32) -> &mut Self {
         self.settings.fallback.push(self.state(fallback, argument));
         self

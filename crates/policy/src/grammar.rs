@@ -233,7 +233,7 @@ pub(crate) const SECTIONS: &[Section] = &[
         about: "What of the network is there.",
         keys: &[
             key("mode", Kind::Network(NetworkKey::Mode), "None, what the rules allow, or the host's."),
-            key("default", Kind::Network(NetworkKey::Default), "What holds for whom no rule speaks of."),
+            key("default", Kind::Network(NetworkKey::Default), "The verdict for hosts that match no rule."),
             key(
                 "allow",
                 Kind::Network(NetworkKey::Hosts { allow: true }),

@@ -8,7 +8,7 @@
 //! happens.
 //!
 //! It runs as the command's user, in the command's file tree and Landlock domain
-//! (`palisade_sys::launch::Broker`): fooled or taken over, it can do nothing to files that the
+//! (`palisade_sys::launch::Broker`): fooled or compromised, it can do nothing to files that the
 //! command couldn't do; what it adds is only refusals.
 //!
 //! In reading order: [`Server`] (what it is given), `crew` (its workers), `calls` (which call goes where),

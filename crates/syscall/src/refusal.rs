@@ -9,7 +9,7 @@ use crate::{Action, Call, Errno, Filter, Instruction, Rule, Rules, Syscall};
 
 /// Calls that no other wall holds: what is typed into a terminal is run by the shell outside, keyrings are the user's in
 /// every namespace. Nor does one hold the modes of `data/modes.list`, and families of sockets that no network namespace
-/// has. The kernel refuses these by itself: a listener that was taken over could let a call be made.
+/// has. The kernel refuses these by itself: a compromised listener could let a call be made.
 const KERNELS_OWN: [&str; 4] = ["ioctl", "add_key", "request_key", "keyctl"];
 
 /// Calls that C libraries and language runtimes try at each start, and do without: a listener would have to be awake in

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the launcher hears of a broker that was taken over: whatever it is, it is a report or nothing.
+//! What the launcher hears of a compromised broker: whatever it is, it is a report or nothing.
 
 use palisade_syscall::broker::report::{Report, receive};
 use palisade_syscall::{Arch, Rules, answer, compile};

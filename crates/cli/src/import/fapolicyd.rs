@@ -65,10 +65,10 @@ fn words(note: &Note) -> String {
         }
         Note::Mistake(mistake) => format!("{mistake}; the line has no effect"),
         Note::OldFilter => {
-            "rpm-filter.conf isn't taken over: fapolicyd itself goes by fapolicyd-filter.conf by now".into()
+            "rpm-filter.conf isn't imported: fapolicyd itself reads fapolicyd-filter.conf now".into()
         }
         Note::NoSettings => "there is no fapolicyd.conf: the settings are Palisade's own, permissive".into(),
-        Note::Unneeded(line) => format!("not taken over: {line}"),
+        Note::Unneeded(line) => format!("not imported: {line}"),
         Note::OtherRules(path) => format!("{} stays, and its rules count, too", path.shown()),
     }
 }

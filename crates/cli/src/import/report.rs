@@ -12,7 +12,7 @@ pub(super) fn words(report: &Report, file: &str) -> String {
         (Outcome::NotKept, "NOT KEPT"),
     ];
     let mut lines = vec![format!(
-        "palisade: note: {file}: {} taken over, {} approximated, {} left out",
+        "palisade: note: {file}: {} imported, {} approximated, {} left out",
         counted(report.taken, "statement"),
         report.of(&[Outcome::Approximated]).len(),
         report.left_out().len(),
@@ -70,7 +70,7 @@ mod tests {
         }
         assert_eq!(
             words(&report, "f"),
-            "palisade: note: f: 1 statement taken over, 0 approximated, 3 left out\n\
+            "palisade: note: f: 1 statement imported, 0 approximated, 3 left out\n\
              left out: no such key\n  line 2: b\nNOT KEPT: of proc\n  line 1: a\n  line 3: c\n\
              palisade: note: 2 statements kept something away that the profile doesn't keep away (NOT KEPT)\n"
         );
@@ -85,6 +85,6 @@ mod tests {
         assert!(!words.contains('\u{1b}') && !words.contains('\u{202e}'), "{words}");
         assert_eq!(words.lines().count(), 4, "{words}");
         assert!(words.len() < 600, "{words}");
-        assert!(words.starts_with("palisade: note: f: 1 statement taken over, 0 approximated, 1 left out\n"));
+        assert!(words.starts_with("palisade: note: f: 1 statement imported, 0 approximated, 1 left out\n"));
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn list<'t>(table: &'t toml::Table, path: &str) -> Vec<&'t str> {
     at(table, path).as_array().unwrap().iter().map(|value| value.as_str().unwrap()).collect()
 }
 
-/// The reasons for which something wasn't taken over as it is, by statement.
+/// The reasons for which something wasn't imported as it is, by statement.
 pub(crate) fn reasons(report: &Value, kind: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     report[kind]

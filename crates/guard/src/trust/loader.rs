@@ -2,7 +2,7 @@
 //! Importing in a process of its own, which needs no rights: what it says comes as bounded records on a pipe.
 //!
 //! The loader reads what packages and directories hold, which is a lot of foreign input, as a user who owns nothing;
-//! its parent checks form, paths and limits of each record before it is recorded. A loader that was taken over can
+//! its parent checks form, paths and limits of each record before it is recorded. A compromised loader can
 //! still lie about digests. It can't make the parent write anything but records.
 //!
 //! A frame is its length (4 bytes, little-endian), a kind, and what the kind needs; the last frame says how many came.

@@ -3,7 +3,7 @@
 //! and Podman add).
 //!
 //! A profile of ours allows a call or doesn't. What a file allows only under a condition (for certain arguments,
-//! capabilities, kernels), and what it refuses under one, isn't taken over, and is named: importing never allows
+//! capabilities, kernels), and what it refuses under one, isn't imported, and is named: importing never allows
 //! what the file would have refused.
 
 use super::{ExchangeError, Imported, Warning};

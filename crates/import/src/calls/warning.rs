@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of a file couldn't be taken over.
+//! What of a file couldn't be imported.
 
 use palisade_syscall::Syscall;
 use std::collections::BTreeSet;

@@ -40,7 +40,7 @@ pub struct HostExplanation {
     /// The rule that decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<HostRule>,
-    /// What holds for hosts that no rule speaks of.
+    /// The verdict for hosts that match no rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Setting>,
     /// Of an address: whether it is of the public internet. Others take a rule of their own.
@@ -193,10 +193,10 @@ impl Host {
             }
             (None, Fallback::Deny) => format!("no rule allows it; default = \"deny\" ({})", fallback.origin),
             (None, Fallback::Ask) => {
-                format!("no rule speaks of it, and you are asked; default = \"ask\" ({})", fallback.origin)
+                format!("no rule matches, and you are asked; default = \"ask\" ({})", fallback.origin)
             }
             (None, Fallback::Allow) => {
-                format!("no rule speaks of it; default = \"allow\" ({})", fallback.origin)
+                format!("no rule matches; default = \"allow\" ({})", fallback.origin)
             }
         };
         Said { verdict: ruling.verdict, why, rule: ruling.rule.cloned() }

@@ -46,7 +46,7 @@ impl VariableExplanation {
         let filter = situation.policy().environment();
         let (fate, reason) = filter.judge(name.as_bytes());
         let (why, stated) = match reason {
-            Reason::Unmentioned => ("no rule speaks of it, so it is inherited".to_owned(), None),
+            Reason::Unmentioned => ("no rule matches, so it is inherited".to_owned(), None),
             Reason::BuiltIn(entry) => (format!("the built-in list removes {entry}"), None),
             Reason::Rule(rule) => {
                 (format!("{} ({})", words(&rule.value), rule.origin), Some(Place::of(rule)))

@@ -132,7 +132,7 @@ impl Policy {
         Some(Idle::Unasked { key, origin: origin.clone(), mode })
     }
 
-    /// What holds for whom no rule speaks of; they are refused if nobody says.
+    /// The verdict for hosts that match no rule; they are refused if nobody says.
     #[must_use]
     pub fn network_fallback(&self) -> Sourced<Fallback> {
         or_built_in(&self.settings.fallback, Fallback::Deny)

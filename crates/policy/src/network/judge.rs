@@ -63,7 +63,7 @@ impl fmt::Display for NetworkRule {
     }
 }
 
-/// What holds for whom no rule speaks of.
+/// The verdict for hosts that match no rule.
 ///
 /// Ordered, tightest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]

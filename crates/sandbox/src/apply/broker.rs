@@ -228,7 +228,7 @@ impl Ear<'_> {
     }
 }
 
-/// The call of this number. None is of no program's: whoever reports it has been taken over.
+/// The call of this number. None: no such system call exists; the broker that reported it is compromised.
 fn call_of(number: u32) -> Option<Syscall> {
     Syscall::from_number(Arch::NATIVE, number)
 }

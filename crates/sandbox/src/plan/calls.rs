@@ -46,7 +46,7 @@ impl Calls<'_> {
     #[must_use]
     pub const fn words(&self) -> &'static str {
         match (self.mode, self.refusal) {
-            (SyscallMode::Learn, _) if self.by_kernel => "made, and put down by the kernel",
+            (SyscallMode::Learn, _) if self.by_kernel => "made, and recorded by the kernel",
             (SyscallMode::Learn, _) => "made, and remembered",
             (SyscallMode::Off, _) => "made",
             (SyscallMode::Ask, SyscallRefusal::Errno) => "made if you say so, or refused",

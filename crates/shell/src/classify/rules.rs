@@ -112,7 +112,7 @@ impl Rule {
         let words = match (&self.words, self.action) {
             (Some(words), _) => words.clone(),
             (None, Level::Block) => "A rule of yours forbids it".to_owned(),
-            (None, _) => "A rule of yours speaks of it".to_owned(),
+            (None, _) => "A rule of yours matches".to_owned(),
         };
         Reason {
             rule: format!("rules/{}", self.name),

@@ -37,5 +37,5 @@ begin_learning() {
     until_it [ -S /run/palisade/learn.sock ]
     export XDG_STATE_HOME="$here/state" XDG_CACHE_HOME="$here/cache"
     "$2" run --dry-run --syscalls learn -- true >plan.log
-    grep -q 'put down by the kernel' plan.log
+    grep -q 'recorded by the kernel' plan.log
 }
