@@ -2,7 +2,7 @@
 //! The first instructions of a static program: the kernel makes its writable pages present in one call.
 //!
 //! A position-independent program writes thousands of addresses into its data before it does anything else. Each of the 50 pages
-//! of that data would cost a page fault of about 2 µs (ADR 0009). `palisade`'s `build.rs` makes this the entry point.
+//! of that data would cost a page fault (ADR 0009). `palisade`'s `build.rs` makes this the entry point.
 
 // SAFETY: needed: relocation is the C library's first act, so what comes before it can only be the program's entry point, where
 // there is no stack frame, and no address in memory is right yet. Sound: only addresses relative to the program counter are used;
