@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade",
             "palisade-desktop",
             "palisade-import",
+            "palisade-package",
             "palisade-guard",
             "palisade-interpose",
             "palisade-scopes",
@@ -88,6 +89,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["palisade-guard", "palisade-sandbox", "palisade-syscall", "palisade-policy", "palisade-text"],
     ),
     ("palisade-desktop", &["palisade-sandbox", "palisade-policy", "palisade-host", "palisade-text"]),
+    ("palisade-package", &["palisade-sandbox", "palisade-host", "palisade-sys"]),
     // planes
     (
         "palisade-shell",

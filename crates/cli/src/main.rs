@@ -77,9 +77,9 @@ mod watch;
 mod witness;
 
 use clap::{FromArgMatches, Parser, Subcommand};
+use palisade_package::seal::Seal;
 use palisade_sandbox::bus::attendant;
 use palisade_sandbox::bus::proxy::ATTEND;
-use palisade_sandbox::package::seal::Seal;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

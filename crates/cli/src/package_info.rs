@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is said of a package. It may be anybody's: its words are made harmless.
 
+use palisade_package::error::{PackageError, mebibytes};
+use palisade_package::manifest::{Manifest, What};
+use palisade_package::seal::Seal;
 use palisade_protocol::date;
 use palisade_sandbox::layers::packed::Definition;
-use palisade_sandbox::package::error::{PackageError, mebibytes};
-use palisade_sandbox::package::manifest::{Manifest, What};
-use palisade_sandbox::package::seal::Seal;
 use palisade_text::{Show as _, harmless};
 use serde::Serialize;
 use std::fmt::Write;

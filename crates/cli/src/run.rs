@@ -11,13 +11,14 @@ use clap::ArgMatches;
 use palisade::PlanningError;
 use palisade::plan_file::{self, PlanFileError};
 use palisade_events::{JsonLines, Sink};
+use palisade_package::error::PackageError;
+use palisade_package::store::Store;
 use palisade_sandbox::apply::conduct::{Company, ConductError};
 use palisade_sandbox::apply::monitor::Outcome;
 use palisade_sandbox::apply::start::{self, Happening, Invocation, Report, Running};
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::learned::kernel::Learner;
-use palisade_sandbox::package::error::PackageError;
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::cache::Key;
 use palisade_sandbox::plan::store;
@@ -178,6 +179,10 @@ pub(crate) fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &
     if let Some(directory) = directory
         && directory.starts_with(&facts.places.cache)
     {
+        // Unpacked packages lie beside the plans, and are removed like them when they are old.
+        if let Some(packages) = directory.parent() {
+            Store::new(packages, facts.account.uid).sweep();
+        }
         let cache = store::cache(directory, facts.account.uid);
         cache.store(key, plan);
         if plan.program.is_some() {

@@ -1,20 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A program with all that it needs, in one file that carries this one in front.
-//!
-//! - [`seal`]: how a file says that it carries something, and where
-//! - [`manifest`]: what is in it, as data that was written by somebody else
-//! - [`select`](mod@select): which files of this host a plan takes; [`pack`](mod@pack): writing them
-//! - [`content`]: reading them back; [`store`]: unpacked, below the user's cache
-//! - `view`: a plan in which they are in the system's places
-//! - [`error`]: what can go wrong, in words
+//! What a plan has to do with packages (crate `package`): which paths a package takes along, and a plan in which its files are in
+//! the system's places (`view`).
 
-pub mod content;
-pub mod error;
-pub mod manifest;
-pub mod pack;
-pub mod seal;
-pub mod select;
-pub mod store;
 pub(crate) mod view;
 
 use palisade_host::environment::Environment;
@@ -66,9 +53,10 @@ const HOSTS: [&str; 16] = [
 ];
 
 /// Of those, what every program may read.
-const READ_BY_ALL: [&str; 5] = ["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/localtime", "/etc/timezone"];
+pub const READ_BY_ALL: [&str; 5] =
+    ["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/localtime", "/etc/timezone"];
 /// And what is read by one that reaches the network.
-const RESOLVER: &str = "/etc/resolv.conf";
+pub const RESOLVER: &str = "/etc/resolv.conf";
 
 /// Whether a path of the host is one that packages take along.
 #[must_use]
@@ -77,7 +65,8 @@ pub fn is_packed(path: &Path) -> bool {
 }
 
 /// Whether a path tells of a host, though it lies where packages take theirs from.
-fn is_hosts(path: &Path) -> bool {
+#[must_use]
+pub fn is_hosts(path: &Path) -> bool {
     HOSTS.iter().any(|hosts| path.starts_with(hosts))
 }
 

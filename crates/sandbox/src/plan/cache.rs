@@ -9,7 +9,6 @@
 //! It is read, not mapped: below 64 KiB a read is as fast as the page faults of a mapping (both
 //! 3 µs for a plan of 6 KiB), and a file that is cut short meanwhile can't end the program.
 
-use crate::package::store::Store;
 use crate::plan::text::Text;
 use crate::plan::{Input, PROGRAM, Plan, SCHEMA, Was};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -164,9 +163,6 @@ impl Cache {
             .or_else(|_| write_and_rename(&directory, name, bytes, mode));
         written?;
         self.trim();
-        if let Some(cache) = self.directory.parent() {
-            Store::new(cache, self.uid).sweep();
-        }
         Ok(())
     }
 

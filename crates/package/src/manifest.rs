@@ -4,7 +4,7 @@
 
 use super::error::PackageError;
 use super::seal::Seal;
-use crate::layers::packed::Definitions;
+use palisade_sandbox::layers::packed::Definitions;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::ffi::OsStr;

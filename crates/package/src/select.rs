@@ -5,8 +5,8 @@
 //! again. What only some users of this host may read stays here, since a package is given away.
 
 use super::error::PackageError;
-use super::{READ_BY_ALL, RESOLVER, is_hosts, is_packed};
-use crate::plan::{Bind, Origin, Plan, Step};
+use palisade_sandbox::package::{READ_BY_ALL, RESOLVER, is_hosts, is_packed};
+use palisade_sandbox::plan::{Bind, Origin, Plan, Step};
 use palisade_sys::landlock::Rights;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;

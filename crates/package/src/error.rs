@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a package can't be made, read or unpacked, with what to do about it.
 
-use crate::error::{PlanError, quoted};
+use palisade_sandbox::error::{PlanError, quoted};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;

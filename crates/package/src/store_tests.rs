@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
-use crate::layers::packed::Definitions;
-use crate::package::manifest::{Block, Entry, What};
+use crate::manifest::{Block, Entry, What};
+use palisade_sandbox::layers::packed::Definitions;
 use std::fs::Permissions;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The files of a package on a disk: read-only, so that nobody changes them by mistake.
 
-use crate::package::content::Content;
-use crate::package::error::PackageError;
-use crate::package::manifest::{Manifest, What};
+use crate::content::Content;
+use crate::error::PackageError;
+use crate::manifest::{Manifest, What};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps};
 use std::ffi::OsStr;
 use std::fs::{File, Permissions};
