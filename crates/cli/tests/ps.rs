@@ -499,7 +499,7 @@ fn a_directory_that_others_have_a_hand_in_is_refused_once_and_the_launch_goes_on
             ("echo >$D".to_owned(), "no directory".to_owned()),
         ] {
             let script = format!(
-                "{squat}; look() {{ ls -ld --full-time $D; ls -lA --full-time $D/; }}; look >/tmp/before\n\
+                "{squat}; look() {{ ls -ldn --full-time $D; ls -lAn --full-time $D/; }}; look >/tmp/before\n\
                  $P run -- echo ran; $P run -- echo again; $P run --quiet -- echo quietly\n\
                  $P ps; echo code $?; look | cmp - /tmp/before"
             );

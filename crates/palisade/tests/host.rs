@@ -14,7 +14,8 @@ use std::process::{Command, Stdio};
 
 /// What a launch could leave behind in a process: signals, umask, ids, working directory.
 fn state() -> BTreeMap<String, String> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    // Of this thread: the main one blocks every signal while it starts the next test's.
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let kept = ["Umask", "SigBlk", "SigIgn", "SigCgt", "ShdPnd", "Uid", "Gid", "NoNewPrivs", "Seccomp"];
     let lines = status.lines().filter_map(|line| line.split_once(':'));
     let mut state: BTreeMap<String, String> = lines
