@@ -179,12 +179,14 @@ pub(crate) fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &
     if let Some(directory) = directory
         && directory.starts_with(&facts.places.cache)
     {
-        // Unpacked packages lie beside the plans, and are removed like them when they are old.
-        if let Some(packages) = directory.parent() {
-            Store::new(packages, facts.account.uid).sweep();
-        }
+        let packages = directory.parent().map(|cache| Store::new(cache, facts.account.uid));
         let cache = store::cache(directory, facts.account.uid);
-        cache.store(key, plan);
+        // Unpacked packages lie beside the plans. Those that are old are removed when a plan is kept, as old plans are.
+        if cache.store(key, plan)
+            && let Some(packages) = packages
+        {
+            packages.sweep();
+        }
         if plan.program.is_some() {
             cache.store(&key.of_program(&closure::program_of(&facts.command)), plan);
         }

@@ -257,6 +257,23 @@ fn the_launchers_own_arguments_are_in_front() {
     }
 }
 
+/// A launch that keeps a plan removes packages that have not been used for long.
+#[test]
+fn an_old_package_goes_when_a_plan_is_kept() {
+    for place in everybody() {
+        let made = place.outside(
+            "cd; mkdir -p -m 700 .cache/palisade/packages/old .cache/palisade/packages/new && \
+             touch -d '100 days ago' .cache/palisade/packages/old && echo made",
+        );
+        assert_eq!(made.trim(), "made");
+        assert_eq!(packages(&place).len(), 2);
+        assert!(eventually(|| {
+            place.run(&[], &["true"]).ok();
+            packages(&place) == ["new"]
+        }));
+    }
+}
+
 /// What is stated when a package is made holds wherever it runs.
 #[test]
 fn the_options_of_its_maker_hold() {

@@ -373,6 +373,8 @@ pub struct Shared {
     pub unlisted: AtomicU64,
     /// The answers that Palisade gives in place of the kernel's.
     pub fakes: Fakes,
+    /// How many requests were made: each one's proof is the number of it.
+    pub proofs: AtomicU64,
     /// Threads that ask the supervisor to watch them before they execute a program.
     pub requests: [Request; REQUESTS],
     /// Files that sites were found in, or that could have some.

@@ -92,41 +92,31 @@ pub trait Reply: DeserializeOwned {
     fn news(self) -> Result<News, DaemonError>;
 }
 
-impl Reply for guard::Response {
-    fn granted(self) -> Result<Self, DaemonError> {
-        match self {
-            Self::Refused(refusal) => Err(DaemonError::Refused(refusal)),
-            answer => Ok(answer),
-        }
-    }
+/// Both daemons' answers name refusals and news alike.
+macro_rules! reply {
+    ($response:ty) => {
+        impl Reply for $response {
+            fn granted(self) -> Result<Self, DaemonError> {
+                match self {
+                    Self::Refused(refusal) => Err(DaemonError::Refused(refusal)),
+                    answer => Ok(answer),
+                }
+            }
 
-    fn news(self) -> Result<News, DaemonError> {
-        match self.granted()? {
-            Self::Event(event) => Ok(News::Event(event)),
-            Self::Missed { count } => Ok(News::Missed(count)),
-            Self::Done { .. } => Ok(News::Done),
-            _ => Err(DaemonError::Strange),
+            fn news(self) -> Result<News, DaemonError> {
+                match self.granted()? {
+                    Self::Event(event) => Ok(News::Event(event)),
+                    Self::Missed { count } => Ok(News::Missed(count)),
+                    Self::Done { .. } => Ok(News::Done),
+                    _ => Err(DaemonError::Strange),
+                }
+            }
         }
-    }
+    };
 }
 
-impl Reply for scope::Response {
-    fn granted(self) -> Result<Self, DaemonError> {
-        match self {
-            Self::Refused(refusal) => Err(DaemonError::Refused(refusal)),
-            answer => Ok(answer),
-        }
-    }
-
-    fn news(self) -> Result<News, DaemonError> {
-        match self.granted()? {
-            Self::Event(event) => Ok(News::Event(event)),
-            Self::Missed { count } => Ok(News::Missed(count)),
-            Self::Done { .. } => Ok(News::Done),
-            _ => Err(DaemonError::Strange),
-        }
-    }
-}
+reply!(guard::Response);
+reply!(scope::Response);
 
 /// A conversation with the daemon.
 #[derive(Debug)]

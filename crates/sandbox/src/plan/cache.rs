@@ -119,19 +119,19 @@ impl Cache {
         (settled && body.len() <= LARGEST).then_some(body)
     }
 
-    /// Keeps a plan in a directory that is the caller's. Failing to is no reason not to run, so nothing is reported.
-    pub fn store(&self, key: &Key, plan: &Plan<'_>) {
+    /// Keeps a plan in a directory that is the caller's, and returns whether it is kept. A failure is no reason not to run.
+    pub fn store(&self, key: &Key, plan: &Plan<'_>) -> bool {
         if self.uid != rustix::process::geteuid().as_raw() {
-            return;
+            return false;
         }
-        let Some(body) = Self::keepable(plan) else { return };
+        let Some(body) = Self::keepable(plan) else { return false };
         let bytes = Stored::bytes(key, &body);
         // The first plan's own directory may be a name too many in one that counts: it would be checked the long way
         // at each launch. The next one is kept.
         if self.make_directories() && !plan.inputs.iter().all(names_are_the_same) {
-            return;
+            return false;
         }
-        let _kept_or_not = self.write(&key.file_name(), &bytes, Mode::from_raw_mode(0o600));
+        self.write(&key.file_name(), &bytes, Mode::from_raw_mode(0o600)).is_ok()
     }
 
     /// Keeps a plan in somebody else's name, for them to read.
