@@ -9,12 +9,20 @@ use std::path::{Path, PathBuf};
 #[derive(Deserialize)]
 struct Vocabulary {
     retired: Vec<Retired>,
+    name: Vec<Name>,
 }
 
 /// A phrase in small letters, and what is said instead.
 #[derive(Deserialize)]
 struct Retired {
     phrase: String,
+    say: String,
+}
+
+/// A name of types and modules in snake case, and what they are named instead.
+#[derive(Deserialize)]
+struct Name {
+    retired: String,
     say: String,
 }
 
@@ -72,10 +80,84 @@ fn complaints(name: &str, page: &str, vocabulary: &Vocabulary) -> Vec<String> {
     complaints
 }
 
+fn vocabulary() -> Vocabulary {
+    let text = std::fs::read_to_string(root().join("tests/vocabulary.toml")).unwrap();
+    toml::from_str(&text).unwrap()
+}
+
+/// The sources of every crate, without its tests.
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let crates = std::fs::read_dir(root().join("crates")).unwrap();
+    let mut directories: Vec<PathBuf> = crates.map(|entry| entry.unwrap().path().join("src")).collect();
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The name of the type or module that a line defines, in snake case.
+fn defined(line: &str) -> Option<String> {
+    const BEGINS: [&str; 5] = ["struct", "enum", "trait", "type", "mod"];
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let at = words.iter().position(|word| BEGINS.contains(word))?;
+    // What is before it says who sees it: `pub(crate)`.
+    if !words[..at].iter().all(|word| word.starts_with("pub") || word.ends_with(')') || *word == "unsafe") {
+        return None;
+    }
+    let name: String = words.get(at + 1)?.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    Some(snake)
+}
+
+#[test]
+fn retired_names_stay_away() {
+    let (vocabulary, sources) = (vocabulary(), sources());
+    assert!(sources.len() > 700, "{} files", sources.len());
+    let mut found = Vec::new();
+    for path in sources {
+        for (number, line) in std::fs::read_to_string(&path).unwrap().lines().enumerate() {
+            let Some(name) = defined(line) else { continue };
+            for Name { retired, say } in vocabulary.name.iter().filter(|entry| entry.retired == name) {
+                let file = path.strip_prefix(root()).unwrap().display();
+                found.push(format!("{file}:{}: the name {retired:?} is retired; say: {say}", number + 1));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn definitions_of_types_and_modules_are_found() {
+    for (line, name) in [
+        ("pub(crate) struct SupervisorState<'e> {", Some("supervisor_state")),
+        ("pub mod line_guard;", Some("line_guard")),
+        ("    pub(in crate::a) enum Deed {", Some("deed")),
+        ("type Exit = Result<u8, Failure>;", Some("exit")),
+        ("    what struct Keeper is", None),
+        ("/// mod keeper", None),
+        ("let keeper = 1;", None),
+    ] {
+        assert_eq!(defined(line).as_deref(), name, "{line}");
+    }
+}
+
 #[test]
 fn retired_phrases_stay_away() {
-    let text = std::fs::read_to_string(root().join("tests/vocabulary.toml")).unwrap();
-    let vocabulary: Vocabulary = toml::from_str(&text).unwrap();
+    let vocabulary = vocabulary();
     let pages = pages();
     assert!(pages.len() > 70, "{} pages", pages.len());
     let mut found = Vec::new();
@@ -89,8 +171,8 @@ fn retired_phrases_stay_away() {
 
 #[test]
 fn code_titles_and_quotations_are_exempt() {
-    let vocabulary =
-        Vocabulary { retired: vec![Retired { phrase: "whoever".to_owned(), say: "the user".to_owned() }] };
+    let retired = vec![Retired { phrase: "whoever".to_owned(), say: "the user".to_owned() }];
+    let vocabulary = Vocabulary { retired, name: Vec::new() };
     let page = "# Whoever\n`whoever` and \"whoever\" are quoted\n```text\nwhoever\n```\nWhoever reads.\n";
     assert_eq!(
         complaints("a.md", page, &vocabulary),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The launch that a verb speaks of: whatever `palisade run` takes, the verbs that only read take, too.
 
-use crate::answer::{Failure, YES};
 use crate::run_options::{LaunchOptions, RequestError};
+use crate::verb::{Failure, YES};
 use clap::{ArgMatches, Args, ValueHint};
 use palisade::{Request, Situation, Subject};
 use palisade_policy::LayerPolicy;

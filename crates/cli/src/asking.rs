@@ -2,7 +2,7 @@
 //! Questions to the user while a command runs, one after the other: whom it may talk to, what it may call.
 //!
 //! No is the answer to everything but yes. An answer holds once, for the session, or always: then it is kept in a file
-//! of the user's own, of hosts that of [`palisade_sandbox::network::answers`].
+//! of the user's own, of hosts that of [`palisade_sandbox::network::approvals`].
 
 use crate::prompt::{self, Keep};
 use crate::question::{Wish, Word};
@@ -10,7 +10,7 @@ use palisade_event::Object;
 use palisade_protocol::network::{Answer, Instruction, Question, Unasked};
 use palisade_sandbox::apply::start::Running;
 use palisade_sandbox::network::gateway;
-use palisade_sandbox::plan::Answers;
+use palisade_sandbox::plan::Approvals;
 use palisade_text::harmless;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -28,12 +28,12 @@ pub(crate) struct Asking {
     /// What everything inside descends from.
     running: Option<Running>,
     /// Where answers about hosts are kept that hold always; none: they aren't.
-    answers: Option<Answers<'static>>,
+    answers: Option<Approvals<'static>>,
 }
 
 impl Asking {
     /// Nobody is asked yet.
-    pub(crate) fn new(answers: Option<Answers<'static>>) -> Self {
+    pub(crate) fn new(answers: Option<Approvals<'static>>) -> Self {
         Self { answers, ..Self::default() }
     }
 
@@ -99,7 +99,7 @@ fn wish(question: &Question, program: String, scope: Option<String>) -> Wish {
 }
 
 /// Keeps an answer for the launches to come, and says where. What can't be kept holds for this session.
-fn keep(answers: &Answers<'_>, question: &Question) -> String {
+fn keep(answers: &Approvals<'_>, question: &Question) -> String {
     let target = Object::host(&question.host, question.port).to_string();
     let Ok(target) = target.parse() else { return String::new() };
     match answers.allow(&target) {

@@ -5,7 +5,7 @@ use crate::asking::Asking;
 use crate::prompt;
 use crate::question::{Wish, Word};
 use crate::{output, situation};
-use palisade_sandbox::apply::start::{Happening, Program};
+use palisade_sandbox::apply::start::{LaunchEvent, Program};
 use palisade_sandbox::error::quoted;
 use palisade_sandbox::filter::calls::Unanswered;
 use palisade_sandbox::learned::recorder::{Changed, PROGRAMS, Recorder, identify};
@@ -29,7 +29,7 @@ enum KeepError {
     Store(#[from] StoreError),
     /// The user's state has no place.
     #[error("can't find where they are kept: {0}")]
-    Place(crate::answer::Failure),
+    Place(crate::verb::Failure),
 }
 
 impl<'p> Calls<'p> {
@@ -46,7 +46,7 @@ impl<'p> Calls<'p> {
     pub(crate) fn called(
         &mut self,
         called: &[palisade_protocol::learn::Program],
-        tell: &mut dyn FnMut(&Happening<'_>),
+        tell: &mut dyn FnMut(&LaunchEvent<'_>),
     ) {
         for one in called {
             self.0.called((&one.path, one.device, one.inode), &one.calls, tell);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade check`: whether a policy file says what can be understood.
 
-use crate::answer::{self, Failure, NO, YES};
 use crate::asked::Asked;
 use crate::output;
+use crate::verb::{self, Failure, NO, YES};
 use clap::{ArgMatches, ValueEnum, ValueHint};
 use palisade::PlanningError;
 use palisade_host::places::{ADMINISTRATOR, DISTRIBUTION, PROJECT_FILE};
 use palisade_policy::{Layer, ParseError};
-use palisade_sandbox::filter::answering::{self, Impossible};
+use palisade_sandbox::filter::replies::{self, Impossible};
 use palisade_sandbox::layers::{self, LayerError, Sort};
 use palisade_text::Show as _;
 use serde::Serialize;
@@ -64,8 +64,8 @@ impl From<LayerName> for Layer {
 
 /// The answer.
 #[derive(Serialize)]
-struct Answer {
-    #[serde(serialize_with = "answer::lossy")]
+struct Output {
+    #[serde(serialize_with = "verb::lossy")]
     file: PathBuf,
     layer: &'static str,
     valid: bool,
@@ -117,7 +117,7 @@ impl From<&Impossible> for Mistake {
 
 /// Answers: 0 it can be understood, 1 it can't, 2 it can't be read.
 pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
-    answer::finish(options.asked.launch.json, check(options, matches))
+    verb::finish(options.asked.launch.json, check(options, matches))
 }
 
 fn check(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
@@ -136,7 +136,7 @@ fn check(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
 fn check_launch(asked: &Asked, matches: &ArgMatches) -> Result<u8, Failure> {
     let situation = match asked.request(matches)?.settle() {
         Err(PlanningError::Layer(LayerError::Parse { errors })) => {
-            answer::say_parse_errors(&errors);
+            verb::say_parse_errors(&errors);
             return Ok(NO);
         }
         settled => settled?,
@@ -152,7 +152,7 @@ fn check_launch(asked: &Asked, matches: &ArgMatches) -> Result<u8, Failure> {
     let notes = planned.as_ref().map(|plan| plan.notes.iter().map(ToString::to_string).collect());
     let notes: Vec<String> = notes.unwrap_or_default();
     if asked.launch.json {
-        answer::print_json(&LaunchAnswer { valid: error.is_none(), error: error.clone(), hint, notes })?;
+        verb::print_json(&LaunchAnswer { valid: error.is_none(), error: error.clone(), hint, notes })?;
     } else if let Some(error) = &error {
         output::error(error, hint.as_deref());
     } else {
@@ -171,7 +171,7 @@ fn check_file(options: &Options, file: &Path, more_follows: bool) -> Result<u8, 
     let (errors, notes) = match layers::read_file(file, layer, sort) {
         Ok(policy) => {
             let policy = palisade_policy::merge(vec![policy]);
-            impossible = answering::check(&policy);
+            impossible = replies::check(&policy);
             (Vec::new(), policy.idle().iter().map(ToString::to_string).collect())
         }
         Err(LayerError::Parse { errors }) => (errors, Vec::new()),
@@ -181,7 +181,7 @@ fn check_file(options: &Options, file: &Path, more_follows: bool) -> Result<u8, 
         return Ok(YES);
     }
     if options.asked.launch.json {
-        answer::print_json(&Answer {
+        verb::print_json(&Output {
             file: file.to_owned(),
             layer: layer.name(),
             valid: errors.is_empty() && impossible.is_empty(),
@@ -194,7 +194,7 @@ fn check_file(options: &Options, file: &Path, more_follows: bool) -> Result<u8, 
         output::say(&format!("{}: nothing is wrong with it as a {layer} policy\n", file.shown()));
         notes.iter().for_each(|note: &String| output::note(note));
     } else {
-        answer::say_parse_errors(&errors);
+        verb::say_parse_errors(&errors);
     }
     Ok(if errors.is_empty() && impossible.is_empty() { YES } else { NO })
 }

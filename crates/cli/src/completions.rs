@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade completions`: a shell's completions, from the same table as the parser.
 
-use crate::answer::{self, YES};
+use crate::verb::{self, YES};
 use clap::CommandFactory;
 use clap_complete::Shell;
 
@@ -17,5 +17,5 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut crate::Cli::command(), "palisade", &mut script);
-    answer::finish(false, answer::print_exactly(&String::from_utf8_lossy(&script)).map(|()| YES))
+    verb::finish(false, verb::print_exactly(&String::from_utf8_lossy(&script)).map(|()| YES))
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade config`: the merged policy with its origins, and where its files are.
 
-use crate::answer::{self, Failure, YES};
 use crate::situation;
+use crate::verb::{self, Failure, YES};
 use clap::Subcommand;
 use palisade::explanation;
 use palisade_host::places::{self, PROJECT_FILE};
@@ -48,8 +48,8 @@ struct Show {
 /// Answers: 0, or 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
-        What::Show(show) => answer::finish(show.json, shown(show)),
-        What::Paths { json } => answer::finish(*json, paths(*json)),
+        What::Show(show) => verb::finish(show.json, shown(show)),
+        What::Paths { json } => verb::finish(*json, paths(*json)),
     }
 }
 
@@ -60,9 +60,9 @@ fn shown(show: &Show) -> Result<u8, Failure> {
     }
     let statements = statement::statements(situation.policy(), &situation.resolved()?);
     if show.json {
-        answer::print_json(&Settings { settings: statements.iter().map(Setting::from).collect() })?;
+        verb::print_json(&Settings { settings: statements.iter().map(Setting::from).collect() })?;
     } else {
-        answer::print(&statement::toml(&statements, show.origin))?;
+        verb::print(&statement::toml(&statements, show.origin))?;
     }
     Ok(YES)
 }
@@ -98,7 +98,7 @@ struct Place {
     what: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     layer: Option<&'static str>,
-    #[serde(serialize_with = "answer::lossy")]
+    #[serde(serialize_with = "verb::lossy")]
     path: PathBuf,
     present: bool,
 }
@@ -126,9 +126,13 @@ fn paths(json: bool) -> Result<u8, Failure> {
     add("plans", None, facts.places.cache.join("plans"));
     add("allowed projects", None, facts.places.state.join("projects"));
     add("running sandboxes", None, facts.places.runtime.clone());
-    add("hosts always allowed", None, facts.places.state.join(palisade_sandbox::network::answers::DIRECTORY));
+    add(
+        "hosts always allowed",
+        None,
+        facts.places.state.join(palisade_sandbox::network::approvals::DIRECTORY),
+    );
     if json {
-        answer::print_json(&Places { paths })?;
+        verb::print_json(&Places { paths })?;
     } else {
         let line = |place: &Place| {
             let what = match place.layer {
@@ -138,7 +142,7 @@ fn paths(json: bool) -> Result<u8, Failure> {
             let absent = if place.present { "" } else { " (not there)" };
             format!("{what:<26} {}{absent}\n", palisade_text::harmless(&place.path.to_string_lossy()))
         };
-        answer::print(&paths.iter().map(line).collect::<String>())?;
+        verb::print(&paths.iter().map(line).collect::<String>())?;
     }
     Ok(YES)
 }

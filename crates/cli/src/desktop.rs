@@ -6,7 +6,7 @@
 
 mod words;
 
-use crate::answer::{self, Failure, NO, YES};
+use crate::verb::{self, Failure, NO, YES};
 use crate::{output, situation};
 use clap::Subcommand;
 use palisade_desktop::{Choices, Desktop, FindError, Outcome};
@@ -96,15 +96,15 @@ struct Status {
 /// Answers: 0 done, or enabled and as it was made; 1 not; 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
-        What::Enable(enable) => answer::finish(enable.json, enable.run()),
-        What::Disable(disable) => answer::finish(disable.json, disable.run()),
-        What::Status(status) => answer::finish(status.json, status.run()),
+        What::Enable(enable) => verb::finish(enable.json, enable.run()),
+        What::Disable(disable) => verb::finish(disable.json, disable.run()),
+        What::Status(status) => verb::finish(status.json, status.run()),
     }
 }
 
 /// The answer of `enable` and of each `disable`.
 #[derive(Serialize)]
-struct Answer {
+struct Output {
     name: String,
     enabled: bool,
     /// Files that are there.
@@ -120,11 +120,11 @@ struct Answer {
 }
 
 #[derive(Serialize)]
-struct Answers<T> {
+struct Outputs<T> {
     applications: Vec<T>,
 }
 
-impl Answer {
+impl Output {
     fn new(name: &str, enabled: bool, outcome: &Outcome, notes: Vec<String>) -> Self {
         let texts =
             |paths: &[PathBuf]| paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
@@ -161,7 +161,7 @@ impl Enable {
         let hint = done.unit.as_ref().map(again);
         if self.json {
             notes.extend(hint);
-            answer::print_json(&Answer::new(&done.name, true, &done.outcome, notes))?;
+            verb::print_json(&Output::new(&done.name, true, &done.outcome, notes))?;
             return Ok(YES);
         }
         output::say(&words::outcome(&done.name, "enabled", &done.outcome));
@@ -211,12 +211,12 @@ impl Disable {
                 output::say(&words::outcome(name, word, &outcome));
                 notes.iter().for_each(|note| output::note(note));
             }
-            answers.push((disabled, Answer::new(name, false, &outcome, notes)));
+            answers.push((disabled, Output::new(name, false, &outcome, notes)));
         }
         let done = answers.iter().all(|(disabled, _answer)| *disabled) && !answers.is_empty();
         if self.json {
             let applications = answers.into_iter().map(|(_disabled, answer)| answer).collect();
-            answer::print_json(&Answers { applications })?;
+            verb::print_json(&Outputs { applications })?;
         } else if names.is_empty() {
             output::say("nothing is enabled\n");
         }
@@ -233,11 +233,11 @@ impl Status {
         let reports = reports?;
         let good = reports.iter().all(|report| report.is_good());
         if self.json {
-            answer::print_json(&Answers { applications: reports })?;
+            verb::print_json(&Outputs { applications: reports })?;
         } else if reports.is_empty() {
             output::say("nothing is enabled\n");
         } else {
-            answer::print(&reports.iter().map(words::report).collect::<String>())?;
+            verb::print(&reports.iter().map(words::report).collect::<String>())?;
         }
         Ok(if good { YES } else { NO })
     }

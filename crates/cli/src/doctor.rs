@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade doctor`: what this host can guarantee, by what, and what to do about the rest.
 
-use crate::answer::{self, Failure};
 use crate::asked::Asked;
+use crate::verb::{self, Failure};
 use clap::ArgMatches;
 use palisade::examination::Examination;
 use palisade_sandbox::guarantee::Have;
@@ -28,7 +28,7 @@ pub(crate) struct Options {
 
 /// Answers: 0 everything that is asked for can be enforced, 1 not, 2 error.
 pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
-    answer::finish(options.asked.launch.json, examine(options, matches))
+    verb::finish(options.asked.launch.json, examine(options, matches))
 }
 
 fn examine(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
@@ -38,8 +38,8 @@ fn examine(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let examination = Examination::of(&situation, configuration, crate::guard::doctor());
     let verbose = options.asked.launch.verbose;
-    answer::tell(options.asked.launch.json, &examination, |examination| words(examination, verbose))?;
-    Ok(answer::verdict(examination.enforceable))
+    verb::tell(options.asked.launch.json, &examination, |examination| words(examination, verbose))?;
+    Ok(verb::verdict(examination.enforceable))
 }
 
 fn words(examination: &Examination, verbose: bool) -> String {

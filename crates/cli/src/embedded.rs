@@ -10,7 +10,7 @@ use crate::scan::Presentation;
 use palisade::launcher::{self, LauncherError, Link, Ordered};
 use palisade_protocol::client::OWN_NAME;
 use palisade_protocol::launch::{Told, VERB};
-use palisade_sandbox::apply::start::Happening;
+use palisade_sandbox::apply::start::LaunchEvent;
 use std::ffi::OsString;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -48,8 +48,8 @@ fn serve(command: &[OsString], begun: Instant) -> Result<u8, LauncherError> {
     let (link, orders) = ordered.link()?;
     let (link, mut orders) = (LINK.get_or_init(|| link), Some(orders));
     let presentation = Presentation { quiet: true, name: name.as_deref(), ..Presentation::default() };
-    let result = run::apply(&plan, command, presentation, begun, true, &mut |happening| {
-        if let Happening::Started(running, number) = happening {
+    let result = run::apply(&plan, command, presentation, begun, true, &mut |launch_event| {
+        if let LaunchEvent::Started(running, number) = launch_event {
             link.started(*running, *number, orders.take());
         }
     });

@@ -2,9 +2,9 @@
 //! `palisade explain`: what happens with a path, a host, a command, a system call or a variable, and
 //! why; and which names are protected.
 
-use crate::answer::{self, Failure};
 use crate::asked::Asked;
 use crate::run_options::OptionError;
+use crate::verb::{self, Failure};
 use crate::{explain_command, explain_host, explain_name, explain_path};
 use clap::{ArgGroup, ArgMatches, ValueEnum, ValueHint};
 use palisade::explanation::{Host, Target};
@@ -77,7 +77,7 @@ impl From<Access> for Wanted {
 
 /// Answers: 0 it is allowed, 1 it isn't, 2 error.
 pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
-    answer::finish(options.asked.launch.json, explain(options, matches))
+    verb::finish(options.asked.launch.json, explain(options, matches))
 }
 
 fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {

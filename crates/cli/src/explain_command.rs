@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens with a command, in words.
 
-use crate::answer::{self, Failure};
+use crate::verb::{self, Failure};
 use palisade::Situation;
 use palisade::explanation::CommandExplanation;
 use palisade_text::Show as _;
@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 /// Explains and prints.
 pub(crate) fn explain(situation: &Situation, command: &OsStr, json: bool) -> Result<u8, Failure> {
     let explanation = CommandExplanation::of(situation, command)?;
-    answer::tell(json, &explanation, words)?;
-    Ok(answer::verdict(explanation.allowed))
+    verb::tell(json, &explanation, words)?;
+    Ok(verb::verdict(explanation.allowed))
 }
 
 fn words(explanation: &CommandExplanation) -> String {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens when a host is to be talked to, in words.
 
-use crate::answer::{self, Failure};
+use crate::verb::{self, Failure};
 use palisade::Situation;
 use palisade::explanation::{Host, HostExplanation};
 use palisade_policy::network::NetworkVerdict;
@@ -10,8 +10,8 @@ use palisade_text::harmless;
 /// Explains a host.
 pub(crate) fn explain(situation: &Situation, host: &Host, json: bool) -> Result<u8, Failure> {
     let explanation = HostExplanation::of(situation, host);
-    answer::tell(json, &explanation, words)?;
-    Ok(answer::verdict(explanation.allowed))
+    verb::tell(json, &explanation, words)?;
+    Ok(verb::verdict(explanation.allowed))
 }
 
 fn words(explanation: &HostExplanation) -> String {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens with a system call or an environment variable, in words.
 
-use crate::answer::{self, Failure};
+use crate::verb::{self, Failure};
 use palisade::Situation;
 use palisade::explanation::{SyscallExplanation, VariableExplanation};
 use palisade_text::harmless;
@@ -14,8 +14,8 @@ pub(crate) fn syscall(situation: &Situation, name: &str, json: bool) -> Result<u
     if let Some(error) = &explanation.by_mounts {
         crate::output::note(error);
     }
-    answer::tell(json, &explanation, of_call)?;
-    Ok(answer::verdict(explanation.allowed))
+    verb::tell(json, &explanation, of_call)?;
+    Ok(verb::verdict(explanation.allowed))
 }
 
 fn of_call(explanation: &SyscallExplanation) -> String {
@@ -31,8 +31,8 @@ fn of_call(explanation: &SyscallExplanation) -> String {
 /// Explains a variable.
 pub(crate) fn variable(situation: &Situation, name: &str, json: bool) -> Result<u8, Failure> {
     let explanation = VariableExplanation::of(situation, name)?;
-    answer::tell(json, &explanation, of_variable)?;
-    Ok(answer::verdict(explanation.allowed))
+    verb::tell(json, &explanation, of_variable)?;
+    Ok(verb::verdict(explanation.allowed))
 }
 
 fn of_variable(explanation: &VariableExplanation) -> String {

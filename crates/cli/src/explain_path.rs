@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What happens with a path, in words.
 
-use crate::answer::{self, Failure};
+use crate::verb::{self, Failure};
 use palisade::Situation;
 use palisade::explanation::{PathExplanation, PolicyOnPath, Protection, Rule};
 use palisade_policy::Wanted;
@@ -19,8 +19,8 @@ pub(crate) fn explain(
     json: bool,
 ) -> Result<u8, Failure> {
     let explanation = PathExplanation::of(situation, Path::new(given), wanted)?;
-    answer::tell(json, &explanation, words)?;
-    Ok(answer::verdict(explanation.allowed))
+    verb::tell(json, &explanation, words)?;
+    Ok(verb::verdict(explanation.allowed))
 }
 
 /// A name, which is said once for all lines in a row that have it, and what is to be said.

@@ -27,7 +27,7 @@ mod survey;
 mod timing;
 mod trust;
 
-use crate::answer::{self, Failure, YES};
+use crate::verb::{self, YES};
 use clap::{Subcommand, ValueEnum, ValueHint};
 pub(crate) use doctor::doctor;
 pub(crate) use error::GuardError;
@@ -189,38 +189,38 @@ enum BuiltIn {
 }
 
 /// What a verb answers.
-type Answer = Result<u8, Failure>;
+pub(crate) use crate::verb::Exit;
 
 /// Answers: 0, 1 no, or 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     let places = &options.places;
-    let tell = |request: &Request| answer::finish(false, change::tell(places, request));
+    let tell = |request: &Request| verb::finish(false, change::tell(places, request));
     match &options.what {
-        What::Status { json } => answer::finish(*json, status::status(places, *json)),
-        What::Metrics(options) => answer::finish(options.json, metrics::metrics(places, options)),
-        What::Rules { json } => answer::finish(*json, metrics::rules(places, *json)),
+        What::Status { json } => verb::finish(*json, status::status(places, *json)),
+        What::Metrics(options) => verb::finish(options.json, metrics::metrics(places, options)),
+        What::Rules { json } => verb::finish(*json, metrics::rules(places, *json)),
         What::Reload { force } => tell(&Request::Reload { force: *force }),
         What::Enforce { force } => tell(&Request::Mode { enforce: true, force: *force }),
         What::Permissive => tell(&Request::Mode { enforce: false, force: false }),
-        What::Try(options) => answer::finish(false, change::attempt(places, options)),
+        What::Try(options) => verb::finish(false, change::attempt(places, options)),
         What::Keep => tell(&Request::Keep),
         What::Revert => tell(&Request::Revert),
-        What::Watch { all, json } => answer::finish(*json, follow::watch(places, *all, *json)),
-        What::Timing { what, json } => answer::finish(*json, timing::timing(places, *what, *json)),
+        What::Watch { all, json } => verb::finish(*json, follow::watch(places, *all, *json)),
+        What::Timing { what, json } => verb::finish(*json, timing::timing(places, *what, *json)),
         What::Stop => tell(&Request::Stop),
-        What::Check { path, json } => answer::finish(*json, check::check(places, path.as_deref(), *json)),
-        What::Lint { path, json } => answer::finish(*json, lint::lint(places, path.as_deref(), *json)),
-        What::Explain(options) => answer::finish(options.json, explain::explain(places, options)),
-        What::Ftype { files, json } => answer::finish(*json, survey::kinds(places, files, *json)),
-        What::CheckPath { json } => answer::finish(*json, survey::path(places, *json)),
-        What::CheckWatchFs { json } => answer::finish(*json, survey::mounts(places, *json)),
-        What::Default { rules } => answer::finish(false, built_in(*rules)),
-        What::Trust(what) => answer::finish(what.json(), trust::run(places, what)),
+        What::Check { path, json } => verb::finish(*json, check::check(places, path.as_deref(), *json)),
+        What::Lint { path, json } => verb::finish(*json, lint::lint(places, path.as_deref(), *json)),
+        What::Explain(options) => verb::finish(options.json, explain::explain(places, options)),
+        What::Ftype { files, json } => verb::finish(*json, survey::kinds(places, files, *json)),
+        What::CheckPath { json } => verb::finish(*json, survey::path(places, *json)),
+        What::CheckWatchFs { json } => verb::finish(*json, survey::mounts(places, *json)),
+        What::Default { rules } => verb::finish(false, built_in(*rules)),
+        What::Trust(what) => verb::finish(what.json(), trust::run(places, what)),
     }
 }
 
-fn built_in(rules: BuiltIn) -> Answer {
-    answer::print(match rules {
+fn built_in(rules: BuiltIn) -> Exit {
+    verb::print(match rules {
         BuiltIn::KnownLibs => policies::KNOWN_LIBS,
         BuiltIn::Restrictive => policies::RESTRICTIVE,
     })?;

@@ -9,7 +9,7 @@
 mod fapolicyd;
 mod report;
 
-use crate::answer::{self, Failure, NO, YES};
+use crate::verb::{self, Failure, NO, YES};
 use crate::{output, situation};
 use clap::{Args, ValueEnum, ValueHint};
 use palisade_import::fapolicyd::PLACE;
@@ -78,9 +78,9 @@ enum From {
 
 /// The report for programs.
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Output<'a> {
     from: From,
-    #[serde(serialize_with = "answer::lossy")]
+    #[serde(serialize_with = "verb::lossy")]
     file: PathBuf,
     kind: Kind,
     name: &'a str,
@@ -107,7 +107,7 @@ pub(crate) fn run(options: &Options) -> u8 {
             fapolicyd::import(options.file(), into, options.force, options.dry_run, options.json)
         }
     };
-    answer::finish(options.json, imported)
+    verb::finish(options.json, imported)
 }
 
 impl Options {
@@ -145,7 +145,7 @@ fn import(options: &Options, launcher: Launcher) -> Result<u8, Failure> {
         output::note(&"nothing is written, because something is left out");
     }
     if options.json {
-        answer::print_json(&Answer {
+        verb::print_json(&Output {
             from: options.from,
             file: options.file().to_owned(),
             kind,
@@ -158,7 +158,7 @@ fn import(options: &Options, launcher: Launcher) -> Result<u8, Failure> {
             hooks: report.hooks,
         })?;
     } else if target.is_none() {
-        answer::print(&imported.text)?;
+        verb::print(&imported.text)?;
     }
     Ok(if refused { NO } else { YES })
 }

@@ -17,14 +17,14 @@ use crate::run_options::{RequestError, RunOptions};
 use clap::{ArgMatches, Args, ValueHint};
 use palisade::{PlanningError, Request};
 use palisade_policy::{Access, Layer, LayerPolicy, View, built_in, merge};
-use palisade_sandbox::apply::start::Happening;
+use palisade_sandbox::apply::start::LaunchEvent;
 use palisade_sandbox::error::StartError;
 use palisade_sandbox::error::quoted;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Definition, Sort};
 use palisade_sandbox::learned::calls::{self, Calls};
 use palisade_sandbox::learned::hosts::Hosts;
-use palisade_sandbox::learned::{Account, Disk, Journal, Under, profile};
+use palisade_sandbox::learned::{AccessTrace, Disk, Under, UsageSummary, profile};
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::planner::Isolation;
 use palisade_sys::wait;
@@ -167,18 +167,18 @@ fn learn(
         Ok(watched) => watched,
         Err(error) => return Ok(run::fail(&error)),
     };
-    if first.journal.overflowed() {
+    if first.trace.overflowed() {
         output::note(&"more was used than is remembered: the profile lacks some of it");
     }
     let view = situation.loaded.policy.view().value.min(View::System);
     let base = situation.base(view)?;
-    let account = Account::of(&first.journal, plan, &base, &situation.facts.account.home, &Disk);
+    let account = UsageSummary::of(&first.trace, plan, &base, &situation.facts.account.home, &Disk);
     let (code, hosts) = (first.code, &first.hosts);
     let learned = profile::Learned { name: &name, command: &command, code, account: &account, hosts, view };
     let (layer, remarks) = learned.layer(&situation.own, &situation.facts);
     let run = checked::Run {
         under: &under,
-        journal: &first.journal,
+        trace: &first.trace,
         account: &account,
         hosts,
         calls: &first.calls,
@@ -192,7 +192,7 @@ fn learn(
         if !options.run.quiet {
             output::note(&"the command runs a second time, under the profile");
         }
-        let refused = first.journal.refused().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
+        let refused = first.trace.refused().map(|path| path.as_os_str().as_bytes().to_vec()).collect();
         let handed = Handed { profile: checked.text, code, refused };
         return Err(verify::again(&handed, beginning).into());
     }
@@ -257,7 +257,7 @@ fn keep(
 /// What a command did.
 struct Watched {
     code: u8,
-    journal: Journal,
+    trace: AccessTrace,
     hosts: Hosts,
     calls: Calls,
 }
@@ -265,25 +265,25 @@ struct Watched {
 /// Runs the command and watches it. Signals are what they were before when it has ended: somebody may be asked, or the
 /// command run again.
 fn watch(options: &Options, plan: &Plan<'_>, begun: Instant) -> Result<Watched, StartError> {
-    let mut journal = Journal::default();
+    let mut trace = AccessTrace::default();
     let mut hosts = Hosts::of(plan);
     let mut calls = Calls::default();
     let command = options.run.command();
     let presentation = options.run.presentation();
     let signals = wait::signal_mask().map_err(|source| StartError::Wait { source })?;
-    let code = run::apply(plan, &command, presentation, begun, false, &mut |happening| {
-        calls.note(happening);
-        match happening {
-            Happening::Used { how, came, path, program } => journal.note(*how, *came, path, program),
-            Happening::Network { told, .. } => hosts.note(told),
-            Happening::Refused { rule, .. } if !rule.locked && !rule.anchored => {
-                journal.note_name(&rule.path)
+    let code = run::apply(plan, &command, presentation, begun, false, &mut |launch_event| {
+        calls.note(launch_event);
+        match launch_event {
+            LaunchEvent::Used { how, came, path, program } => trace.note(*how, *came, path, program),
+            LaunchEvent::Network { told, .. } => hosts.note(told),
+            LaunchEvent::Refused { rule, .. } if !rule.locked && !rule.anchored => {
+                trace.note_name(&rule.path)
             }
             _ => {}
         }
     });
     wait::set_signal_mask(signals).map_err(|source| StartError::Wait { source })?;
-    Ok(Watched { code: code?, journal, hosts, calls })
+    Ok(Watched { code: code?, trace, hosts, calls })
 }
 
 /// An error if a profile of this name is there without the user's doing, and the user has none.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Palisade: starts programs in isolation and says what was refused and why.
 //!
-//! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`witness`]: `palisade run`
+//! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`reporter`]: `palisade run`
 //! - [`embedded`]: a launch for a program that embeds Palisade
 //! - [`open`]: `palisade open`
 //! - [`asked`]: the launch that verbs speak of which only read
@@ -20,13 +20,12 @@
 //! - [`interpose`]: a command's system calls, counted or answered in its own processes
 //! - [`watch`]: what is refused and decided, as it happens; [`ps`]: which sandboxes run
 //! - [`completions`], [`man`], [`schema`]: what packages and editors want
-//! - [`situation`], [`answer`]: what those verbs ask and how they answer
+//! - [`situation`], [`verb`]: what those verbs ask and how they answer
 //! - [`bench`]: hands over to the measuring suite
 //! - [`output`], [`progress`]: words and bars for people
 #![forbid(unsafe_code)]
 
 mod account;
-mod answer;
 mod asked;
 mod asking;
 mod bench;
@@ -62,6 +61,7 @@ mod project;
 mod prompt;
 mod ps;
 mod question;
+mod reporter;
 mod repositories;
 mod run;
 mod run_options;
@@ -73,12 +73,12 @@ mod situation;
 mod store;
 mod syscalls;
 mod trace;
+mod verb;
 mod watch;
-mod witness;
 
 use clap::{FromArgMatches, Parser, Subcommand};
-use palisade_package::seal::Seal;
-use palisade_sandbox::bus::attendant;
+use palisade_package::trailer::Trailer;
+use palisade_sandbox::bus::launcher;
 use palisade_sandbox::bus::proxy::ATTEND;
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -172,10 +172,10 @@ fn is_link(name: &OsStr) -> bool {
 fn main() -> ExitCode {
     let begun = Instant::now();
     palisade_sys::process::abort_on_panic();
-    if let Some(seal) = Seal::own() {
+    if let Some(trailer) = Trailer::own() {
         let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
         return ExitCode::from(
-            attendance(&arguments).unwrap_or_else(|| packaged::run(&seal, &arguments, begun)),
+            attendance(&arguments).unwrap_or_else(|| packaged::run(&trailer, &arguments, begun)),
         );
     }
     let arguments = arguments(std::env::args_os());
@@ -194,7 +194,7 @@ fn main() -> ExitCode {
 /// What comes of being started by a launcher for a bus, if that is so: its words are the launcher's to say.
 fn attendance(arguments: &[OsString]) -> Option<u8> {
     let [only] = arguments else { return None };
-    (only == ATTEND).then(|| match attendant::attend() {
+    (only == ATTEND).then(|| match launcher::attend() {
         Ok(()) => 0,
         Err(error) => {
             output::say(&format!("{error}\n"));
@@ -207,7 +207,7 @@ fn attendance(arguments: &[OsString]) -> Option<u8> {
 fn say_usage(error: &clap::Error, arguments: &[OsString]) {
     let mut text = error.to_string();
     if !error.use_stderr() {
-        let _nobody_listens = answer::print_exactly(&text);
+        let _nobody_listens = verb::print_exactly(&text);
         return;
     }
     for argument in arguments.iter().map(|argument| argument.to_string_lossy()) {
@@ -262,7 +262,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     };
     let failure = match &cli.verb {
         Verb::Run(_) | Verb::Open(_) | Verb::Learn(_) => run::FAILURE,
-        _ => answer::ERROR,
+        _ => verb::ERROR,
     };
     if !account::ensure(account, arguments) {
         return failure;

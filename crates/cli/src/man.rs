@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade man`: the manual's pages, from the same table as the parser.
 
-use crate::answer::{self, Failure, YES};
+use crate::verb::{self, Failure, YES};
 use clap::{CommandFactory, ValueHint};
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub(crate) struct Options {
 
 /// Prints or writes; 0, or 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
-    answer::finish(false, pages(options).map(|()| YES))
+    verb::finish(false, pages(options).map(|()| YES))
 }
 
 fn pages(options: &Options) -> Result<(), Failure> {
@@ -29,5 +29,5 @@ fn pages(options: &Options) -> Result<(), Failure> {
     }
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page).map_err(|source| Failure::Output { source })?;
-    answer::print_exactly(&String::from_utf8_lossy(&page))
+    verb::print_exactly(&String::from_utf8_lossy(&page))
 }

@@ -53,7 +53,7 @@ fn key_with(key: &Key, arguments: &[OsString]) -> Key {
 /// What is run by a plan.
 pub(crate) fn command(plan: &Plan<'_>, arguments: &[OsString]) -> Vec<OsString> {
     let own = plan.command.iter().map(|word| OsStr::from_bytes(word.as_bytes()).to_owned());
-    own.chain(arguments.iter().filter(|_| !plan.conduct.complete).cloned()).collect()
+    own.chain(arguments.iter().filter(|_| !plan.lifecycle.complete).cloned()).collect()
 }
 
 /// Opens the application if a kept plan fits the arguments.
@@ -67,11 +67,11 @@ pub(crate) fn kept(opened: &Opened<'_>, begun: Instant) -> Option<u8> {
     let (anywhere, directory) = scan::key_of_open(opened, Path::new(""));
     let cache = store::cache(directory?, rustix::process::geteuid().as_raw());
     let names_files = application::names_files(opened.arguments, &cwd);
-    let fits = |plan: &Plan<'_>| !names_files || !plan.conduct.pass_files || plan.conduct.complete;
+    let fits = |plan: &Plan<'_>| !names_files || !plan.lifecycle.pass_files || plan.lifecycle.complete;
     // The usual case first: an application that has nothing to do with where it is opened.
     let mut stored = cache.load(&anywhere);
     let usual =
-        stored.as_ref().and_then(Stored::plan).is_some_and(|plan| plan.conduct.anywhere && fits(&plan));
+        stored.as_ref().and_then(Stored::plan).is_some_and(|plan| plan.lifecycle.anywhere && fits(&plan));
     if !usual {
         let (key, _directory) = scan::key_of_open(opened, &cwd);
         let own = if names_files { cache.load(&key_with(&key, opened.arguments)) } else { None };
@@ -180,9 +180,9 @@ fn kept_as(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> Option<(Key, 
     if facts.is_volatile() {
         return None;
     }
-    let place = if plan.conduct.anywhere { Path::new("") } else { &facts.cwd };
+    let place = if plan.lifecycle.anywhere { Path::new("") } else { &facts.cwd };
     let (mut key, directory) = scan::key_of_open(opened, place);
-    if plan.conduct.complete {
+    if plan.lifecycle.complete {
         key = key_with(&key, opened.arguments);
     }
     Some((key, directory))
@@ -205,7 +205,7 @@ pub(crate) fn for_store(profile: &OsStr) -> Result<(usize, Option<Vec<u8>>), Run
     let (plan, facts) = plain(&opened)?;
     let packed = |(key, _own): (Key, _)| Some(store::packed(&key, &Cache::keepable(&plan)?));
     // One for a working directory would be root's.
-    let kept = if plan.conduct.anywhere { kept_as(&opened, &facts, &plan) } else { None };
+    let kept = if plan.lifecycle.anywhere { kept_as(&opened, &facts, &plan) } else { None };
     Ok((plan.steps.len(), kept.and_then(packed)))
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade package`: an application, what it needs of this host and its policy as one program.
 
-use crate::answer::{self, Failure, YES};
 use crate::package_info::Info;
 use crate::progress::Bar;
 use crate::run_options::{LaunchOptions, RequestError};
+use crate::verb::{self, Failure, YES};
 use crate::{open, output};
 use clap::{ArgMatches, Args, ValueHint};
 use palisade::{Application, Request, Situation, Subject};
 use palisade_package::error::{PackageError, mebibytes};
 use palisade_package::manifest::{Manifest, VERSION};
 use palisade_package::pack::{self, Launcher};
-use palisade_package::seal;
 use palisade_package::select::{self, Selection};
+use palisade_package::trailer;
 use palisade_policy::View;
 use palisade_sandbox::package::is_packed;
 use palisade_text::Show as _;
@@ -73,7 +73,7 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
         (None, Some(profile), Some(output)) => options.make(matches, profile, output),
         _ => Ok(YES),
     };
-    answer::finish(json, answer)
+    verb::finish(json, answer)
 }
 
 #[derive(Serialize)]
@@ -121,7 +121,7 @@ impl Options {
             .tempfile_in(directory.unwrap_or(Path::new(".")))
             .map_err(failed)?;
         let mut bar = Bar::new();
-        let seal =
+        let trailer =
             pack::pack(&mut launcher, manifest, &selection, file.as_file_mut(), output, &mut |done, all| {
                 bar.show(done, all, &format!("{} of {}", mebibytes(done), mebibytes(all)));
             })?;
@@ -132,13 +132,13 @@ impl Options {
             std::io::ErrorKind::AlreadyExists => PackageError::Exists { path: output.to_owned() },
             _ => failed(error.error),
         })?;
-        let manifest = Manifest::read(&file, &seal)?;
-        let info = Info::of(&manifest, &seal, &file)?;
+        let manifest = Manifest::read(&file, &trailer)?;
+        let info = Info::of(&manifest, &trailer, &file)?;
         if self.launch.json {
-            answer::print_json(&Made { file: output.to_string_lossy().into_owned(), info })?;
+            verb::print_json(&Made { file: output.to_string_lossy().into_owned(), info })?;
         } else {
             let name = palisade_text::harmless(&output.to_string_lossy());
-            answer::print(&format!(
+            verb::print(&format!(
                 "{name}: {}, {} files, {} ({} unpacked)\n",
                 info.name,
                 info.files,
@@ -202,15 +202,15 @@ impl Options {
 /// Says what is in a package without starting anything of it.
 fn info(path: &Path, json: bool) -> Result<u8, Failure> {
     let file = File::open(path).map_err(|source| Failure::Read { path: path.to_owned(), source })?;
-    let found = seal::find(&file).map_err(|source| PackageError::Read { source })?;
+    let found = trailer::find(&file).map_err(|source| PackageError::Read { source })?;
     let none = || PackageError::NoPackage { path: path.to_owned() };
-    let seal = found.and_then(|(_place, seal)| seal).ok_or_else(none)?;
-    let manifest = Manifest::read(&file, &seal)?;
-    let info = Info::of(&manifest, &seal, &file)?;
+    let trailer = found.and_then(|(_place, trailer)| trailer).ok_or_else(none)?;
+    let manifest = Manifest::read(&file, &trailer)?;
+    let info = Info::of(&manifest, &trailer, &file)?;
     if json {
-        answer::print_json(&info)?;
+        verb::print_json(&info)?;
     } else {
-        answer::print(&format!("{}\n{}", info.words(), crate::package_info::policy(&manifest)))?;
+        verb::print(&format!("{}\n{}", info.words(), crate::package_info::policy(&manifest)))?;
     }
     Ok(YES)
 }

@@ -3,7 +3,7 @@
 
 use palisade_package::error::{PackageError, mebibytes};
 use palisade_package::manifest::{Manifest, What};
-use palisade_package::seal::Seal;
+use palisade_package::trailer::Trailer;
 use palisade_protocol::date;
 use palisade_sandbox::layers::packed::Definition;
 use palisade_text::{Show as _, harmless};
@@ -31,7 +31,7 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    pub(crate) fn of(manifest: &Manifest, seal: &Seal, file: &File) -> Result<Self, PackageError> {
+    pub(crate) fn of(manifest: &Manifest, trailer: &Trailer, file: &File) -> Result<Self, PackageError> {
         let size = file.metadata().map_err(|source| PackageError::Read { source })?.len();
         Ok(Self {
             name: manifest.name.clone(),
@@ -43,7 +43,7 @@ impl Info {
             files: manifest.files(),
             size,
             unpacked_size: manifest.size(),
-            hash: seal.name(),
+            hash: trailer.name(),
             features: manifest.definitions.features.iter().map(|feature| feature.name.clone()).collect(),
         })
     }

@@ -2,18 +2,18 @@
 //! What this program is when it carries a package: the application. Its arguments are the application's, but for
 //! those in front that begin with `--palisade-`.
 
-use crate::answer;
 use crate::open;
 use crate::output;
 use crate::package_info::{self, Info};
 use crate::progress::Bar;
 use crate::run::{self, FAILURE, RunError};
 use crate::scan::{self, Opened, Presentation};
+use crate::verb;
 use palisade::{Request, Subject, Surroundings};
 use palisade_package::error::{PackageError, mebibytes};
 use palisade_package::manifest::Manifest;
-use palisade_package::seal::Seal;
 use palisade_package::store::{Held, Store};
+use palisade_package::trailer::Trailer;
 use palisade_sandbox::error::StartError;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::package::Unpacked;
@@ -93,12 +93,12 @@ fn asked(arguments: &[OsString]) -> Result<Asked<'_>, PackageError> {
 }
 
 /// Does what is asked of a package; the exit code.
-pub(crate) fn run(seal: &Seal, arguments: &[OsString], begun: Instant) -> u8 {
+pub(crate) fn run(trailer: &Trailer, arguments: &[OsString], begun: Instant) -> u8 {
     let asked = match asked(arguments) {
         Ok(asked) => asked,
         Err(error) => return fail(&error.into()),
     };
-    let name = seal.name();
+    let name = trailer.name();
     let opened = Opened {
         verb: "package",
         profile: OsStr::new(&name),
@@ -112,7 +112,7 @@ pub(crate) fn run(seal: &Seal, arguments: &[OsString], begun: Instant) -> u8 {
     {
         return code;
     }
-    match Package::read(seal).and_then(|package| package.answer(&asked, &opened, begun)) {
+    match Package::read(trailer).and_then(|package| package.answer(&asked, &opened, begun)) {
         Ok(code) => code,
         Err(error) => fail(&error),
     }
@@ -131,20 +131,20 @@ fn used(opened: &Opened<'_>, name: &str) -> Option<Held> {
 
 /// This file, and what it says.
 struct Package<'s> {
-    seal: &'s Seal,
+    trailer: &'s Trailer,
     file: File,
     manifest: Manifest,
 }
 
 impl<'s> Package<'s> {
-    fn read(seal: &'s Seal) -> Result<Self, RunError> {
+    fn read(trailer: &'s Trailer) -> Result<Self, RunError> {
         let file = File::open("/proc/self/exe").map_err(|source| PackageError::Read { source })?;
-        let manifest = Manifest::read(&file, seal)?;
+        let manifest = Manifest::read(&file, trailer)?;
         if manifest.machine != std::env::consts::ARCH {
             let this = std::env::consts::ARCH.to_owned();
             return Err(PackageError::Machine { package: manifest.machine, this }.into());
         }
-        Ok(Self { seal, file, manifest })
+        Ok(Self { trailer, file, manifest })
     }
 
     fn answer(&self, asked: &Asked<'_>, opened: &Opened<'_>, begun: Instant) -> Result<u8, RunError> {
@@ -153,8 +153,8 @@ impl<'s> Package<'s> {
             Verb::Policy => package_info::policy(&self.manifest),
             Verb::Files => package_info::files(&self.manifest),
             Verb::Info => {
-                let mut words = Info::of(&self.manifest, self.seal, &self.file)?.words();
-                let place = self.store(&facts()?).place(&self.seal.name());
+                let mut words = Info::of(&self.manifest, self.trailer, &self.file)?.words();
+                let place = self.store(&facts()?).place(&self.trailer.name());
                 let there = if place.exists() { "" } else { "not now, else " };
                 words.push_str(&format!(
                     "  unpacked  {there}{}\n",
@@ -164,19 +164,19 @@ impl<'s> Package<'s> {
             }
             Verb::Unpack => {
                 let facts = facts()?;
-                self.store(&facts).remove(&self.seal.name())?;
+                self.store(&facts).remove(&self.trailer.name())?;
                 self.unpack(&facts)?;
                 return Ok(0);
             }
             Verb::Remove => {
-                if !self.store(&facts()?).remove(&self.seal.name())? {
+                if !self.store(&facts()?).remove(&self.trailer.name())? {
                     output::note(&"nothing was unpacked");
                 }
                 return Ok(0);
             }
             Verb::Open | Verb::DryRun => return self.open(asked, opened, begun),
         };
-        Ok(answer::finish(false, answer::print(&text).map(|()| answer::YES)))
+        Ok(verb::finish(false, verb::print(&text).map(|()| verb::YES)))
     }
 
     fn store(&self, facts: &Facts) -> Store {
@@ -185,7 +185,7 @@ impl<'s> Package<'s> {
 
     /// Sees to it that everything is unpacked, and stays.
     fn unpack(&self, facts: &Facts) -> Result<(Held, PathBuf), RunError> {
-        let (store, name) = (self.store(facts), self.seal.name());
+        let (store, name) = (self.store(facts), self.trailer.name());
         let held = match store.hold(&name) {
             Some(held) => held,
             None => {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Showing what palisaded tells.
 
-use crate::answer::{self, Failure, NO, YES};
 use crate::output;
+use crate::verb::{self, Failure, NO, YES};
 use palisade_event::Event;
 use palisade_protocol::client::{DaemonError, News, Reply};
 use palisade_protocol::{Connection, ProtocolError, date};
@@ -52,7 +52,7 @@ pub(crate) fn listen<R: Reply>(
                     } else {
                         words(&event)
                     };
-                    answer::print_exactly(&format!("{line}\n"))?;
+                    verb::print_exactly(&format!("{line}\n"))?;
                 }
                 News::Missed(count) => missed(count),
                 News::Done => {}

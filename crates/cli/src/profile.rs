@@ -12,7 +12,7 @@ mod show;
 
 pub(crate) use change::write;
 
-use crate::answer::{self, Failure};
+use crate::verb;
 use clap::Subcommand;
 use palisade_sandbox::layers::Sort;
 use std::ffi::OsString;
@@ -97,18 +97,16 @@ enum What {
 pub(crate) fn run(options: &Options) -> u8 {
     let sort = Sort::Profile;
     match &options.what {
-        What::List { installed, json } => answer::finish(*json, list::list(sort, *installed, *json)),
-        What::Show { name, expanded, json } => {
-            answer::finish(*json, show::show(sort, name, *expanded, *json))
-        }
+        What::List { installed, json } => verb::finish(*json, list::list(sort, *installed, *json)),
+        What::Show { name, expanded, json } => verb::finish(*json, show::show(sort, name, *expanded, *json)),
         What::Create { name, from, feature } => {
-            answer::finish(false, change::create(sort, name, from.as_deref(), feature))
+            verb::finish(false, change::create(sort, name, from.as_deref(), feature))
         }
-        What::Edit(edit) => answer::finish(false, edit.run(sort)),
-        What::Diff { name, json } => answer::finish(*json, change::diff(sort, name, *json)),
-        What::Remove { name, yes } => answer::finish(false, change::remove(sort, name.as_deref(), *yes)),
-        What::Refresh(options) => answer::finish(options.json, options.run()),
-        What::Export { name, output } => answer::finish(false, show::export(name, output.as_deref())),
+        What::Edit(edit) => verb::finish(false, edit.run(sort)),
+        What::Diff { name, json } => verb::finish(*json, change::diff(sort, name, *json)),
+        What::Remove { name, yes } => verb::finish(false, change::remove(sort, name.as_deref(), *yes)),
+        What::Refresh(options) => verb::finish(options.json, options.run()),
+        What::Export { name, output } => verb::finish(false, show::export(name, output.as_deref())),
     }
 }
 
@@ -162,13 +160,11 @@ enum FeatureWhat {
 pub(crate) fn run_feature(options: &FeatureOptions) -> u8 {
     let sort = Sort::Feature;
     match &options.what {
-        FeatureWhat::List { json } => answer::finish(*json, list::list(sort, false, *json)),
-        FeatureWhat::Show { name, json } => answer::finish(*json, show::show(sort, name, false, *json)),
-        FeatureWhat::Edit(edit) => answer::finish(false, edit.run(sort)),
-        FeatureWhat::Diff { name, json } => answer::finish(*json, change::diff(sort, name, *json)),
-        FeatureWhat::Remove { name, yes } => {
-            answer::finish(false, change::remove(sort, name.as_deref(), *yes))
-        }
+        FeatureWhat::List { json } => verb::finish(*json, list::list(sort, false, *json)),
+        FeatureWhat::Show { name, json } => verb::finish(*json, show::show(sort, name, false, *json)),
+        FeatureWhat::Edit(edit) => verb::finish(false, edit.run(sort)),
+        FeatureWhat::Diff { name, json } => verb::finish(*json, change::diff(sort, name, *json)),
+        FeatureWhat::Remove { name, yes } => verb::finish(false, change::remove(sort, name.as_deref(), *yes)),
     }
 }
 
@@ -178,4 +174,4 @@ fn file_of(file: Option<&std::path::Path>) -> Option<String> {
 }
 
 /// Why a verb can't do what it is asked.
-pub(crate) type Answer = Result<u8, Failure>;
+pub(crate) use crate::verb::Exit;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade project`: putting a project's policy file in force, and taking it back.
 
-use crate::answer::{self, Failure, NO, YES};
 use crate::output;
 use crate::situation;
+use crate::verb::{self, Failure, NO, YES};
 use clap::{Subcommand, ValueHint};
 use palisade_host::places::PROJECT_FILE;
 use palisade_sandbox::error::quoted;
@@ -55,8 +55,8 @@ struct Which {
 
 /// The answer.
 #[derive(Serialize)]
-struct Answer {
-    #[serde(serialize_with = "answer::lossy")]
+struct Output {
+    #[serde(serialize_with = "verb::lossy")]
     file: PathBuf,
     /// `allowed`, `changed`, `not-allowed` or `absent`.
     status: &'static str,
@@ -69,9 +69,9 @@ struct Answer {
 /// Answers: 0 the file is in force (`revoke`: it was allowed), 1 not, 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
-        What::Allow { which, yes } => answer::finish(which.json, allow(which, *yes)),
-        What::Revoke { which } => answer::finish(which.json, revoke(which)),
-        What::Status { which } => answer::finish(which.json, status(which)),
+        What::Allow { which, yes } => verb::finish(which.json, allow(which, *yes)),
+        What::Revoke { which } => verb::finish(which.json, revoke(which)),
+        What::Status { which } => verb::finish(which.json, status(which)),
     }
 }
 
@@ -99,8 +99,8 @@ const fn word(status: Status) -> &'static str {
 
 fn tell(which: &Which, file: &Path, status: &'static str, changed: bool, words: &str) -> Result<(), Failure> {
     if which.json {
-        let answer = Answer { file: file.to_owned(), status, in_force: status == "allowed", changed };
-        return answer::print_json(&answer);
+        let answer = Output { file: file.to_owned(), status, in_force: status == "allowed", changed };
+        return verb::print_json(&answer);
     }
     output::say(&format!("{}: {words}\n", harmless(&quoted(&file.to_string_lossy()))));
     Ok(())
@@ -122,7 +122,7 @@ fn allow(which: &Which, yes: bool) -> Result<u8, Failure> {
             harmless(&quoted(&project.directory().to_string_lossy())),
             palisade_policy::render(&policy),
         ));
-        if !answer::confirmed("Put it in force? [y/N] ").ok_or(Failure::NobodyToAsk)? {
+        if !verb::confirmed("Put it in force? [y/N] ").ok_or(Failure::NobodyToAsk)? {
             tell(which, &project.file, word(project.status), false, "not put in force")?;
             return Ok(NO);
         }

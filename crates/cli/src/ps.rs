@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade ps`: which sandboxes run.
 
-use crate::answer::{self, Failure, YES};
+use crate::verb::{self, Failure, YES};
 use crate::{output, situation};
 use palisade_host::places;
 use palisade_protocol::date;
@@ -39,7 +39,7 @@ pub(crate) struct Options {
 
 /// For programs.
 #[derive(Serialize)]
-struct Answer<'l> {
+struct Output<'l> {
     sandboxes: Vec<Entry<'l>>,
 }
 
@@ -89,7 +89,7 @@ const fn is_zero(number: &u32) -> bool {
 
 /// Lists them: 0; 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
-    answer::finish(options.json, ps(options))
+    verb::finish(options.json, ps(options))
 }
 
 fn ps(options: &Options) -> Result<u8, Failure> {
@@ -104,9 +104,9 @@ fn ps(options: &Options) -> Result<u8, Failure> {
     let failure = complaints(&places, &mut listed);
     if !options.json {
         let text = if options.quiet { numbers(&listed) } else { table(&listed.sandboxes, uid == 0, width()) };
-        answer::print(&text)?;
+        verb::print(&text)?;
     } else if failure.is_none() {
-        answer::print_json(&Answer { sandboxes: listed.sandboxes.iter().map(entry).collect() })?;
+        verb::print_json(&Output { sandboxes: listed.sandboxes.iter().map(entry).collect() })?;
     }
     failure.map_or(Ok(YES), |error| Err(error.into()))
 }

@@ -3,19 +3,19 @@
 
 use crate::embedded;
 use crate::output;
+use crate::reporter::Reporter;
 use crate::run_options::{RequestError, RunOptions};
 use crate::scan::{self, Presentation};
 use crate::trace::{self, Trace};
-use crate::witness::Witness;
 use clap::ArgMatches;
 use palisade::PlanningError;
 use palisade::plan_file::{self, PlanFileError};
 use palisade_events::{JsonLines, Sink};
 use palisade_package::error::PackageError;
 use palisade_package::store::Store;
-use palisade_sandbox::apply::conduct::{Company, ConductError};
+use palisade_sandbox::apply::lifecycle::{Company, LifecycleError};
 use palisade_sandbox::apply::monitor::Outcome;
-use palisade_sandbox::apply::start::{self, Happening, Invocation, Report, Running};
+use palisade_sandbox::apply::start::{self, Invocation, LaunchEvent, Report, Running};
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::learned::kernel::Learner;
@@ -103,7 +103,7 @@ pub(crate) enum RunError {
     Start(#[from] StartError),
     /// Its profile can't be kept to.
     #[error(transparent)]
-    Conduct(#[from] ConductError),
+    Lifecycle(#[from] LifecycleError),
     /// What a package carries can't be had.
     #[error(transparent)]
     Package(#[from] PackageError),
@@ -133,7 +133,7 @@ impl RunError {
             Self::Option(error) => error.hint(),
             Self::Planning(error) => error.hint(),
             Self::Start(error) => error.hint(),
-            Self::Conduct(error) => error.hint(),
+            Self::Lifecycle(error) => error.hint(),
             Self::Package(error) => error.hint(),
             Self::PlanFile(error) => Some(error.hint()),
         }
@@ -206,7 +206,7 @@ pub(crate) fn apply(
     presentation: Presentation<'_>,
     begun: Instant,
     kept: bool,
-    listen: &mut dyn FnMut(&Happening<'_>),
+    listen: &mut dyn FnMut(&LaunchEvent<'_>),
 ) -> Result<u8, StartError> {
     if !presentation.quiet {
         for note in &plan.notes {
@@ -233,7 +233,7 @@ pub(crate) fn apply(
             return Ok(FAILURE);
         }
     };
-    let company = match Company::begin(&plan.conduct) {
+    let company = match Company::begin(&plan.lifecycle) {
         Ok(company) => company,
         Err(error) => {
             output::error(&error, error.hint().as_deref());
@@ -248,8 +248,8 @@ pub(crate) fn apply(
         }
     };
     let number = Number::now();
-    let mut witness = Witness::new(command, plan, number, presentation);
-    let mut trace = plan.conduct.trace.then(Trace::default);
+    let mut reporter = Reporter::new(command, plan, number, presentation);
+    let mut trace = plan.lifecycle.trace.then(Trace::default);
     let command: Result<Vec<Text<'_>>, _> =
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();
     let result = command.map_err(StartError::from).and_then(|command| {
@@ -261,7 +261,7 @@ pub(crate) fn apply(
             may_replace: !presentation.timings
                 && status.is_none()
                 && name.is_none()
-                && !plan.conduct.needs_launcher()
+                && !plan.lifecycle.needs_launcher()
                 && embedded::link().is_none(),
             parent: company.parent(),
             serve_network: crate::network::serve,
@@ -269,15 +269,15 @@ pub(crate) fn apply(
             name: name.as_ref(),
         };
         let mut attempt = || {
-            start::run(plan, &invocation, &mut |happening| {
-                if let (Happening::Started(running, _number), Some(status)) = (&happening, &mut status) {
+            start::run(plan, &invocation, &mut |launch_event| {
+                if let (LaunchEvent::Started(running, _number), Some(status)) = (&launch_event, &mut status) {
                     status.emit(&Status::started(*running));
                 }
-                listen(&happening);
+                listen(&launch_event);
                 if let Some(trace) = &mut trace {
-                    trace.hear(&happening);
+                    trace.hear(&launch_event);
                 }
-                witness.tell(&happening);
+                reporter.tell(&launch_event);
             })
         };
         let mut left = ATTEMPTS;
@@ -291,10 +291,10 @@ pub(crate) fn apply(
         Ok((report, planned))
     });
     match learner.map(Learner::end).transpose() {
-        Ok(learned) => learned.into_iter().for_each(|(called, lost)| witness.called(&called, lost, listen)),
+        Ok(learned) => learned.into_iter().for_each(|(called, lost)| reporter.called(&called, lost, listen)),
         Err(error) => output::error(&error, Some(error.hint())),
     }
-    witness.conclude();
+    reporter.conclude();
     if let Err(error) = company.end() {
         output::error(&error, error.hint().as_deref());
         return Ok(FAILURE);
@@ -313,10 +313,10 @@ pub(crate) fn apply(
             if let Some(trace) = &trace {
                 trace.say(plan);
             }
-            if plan.conduct.stats {
+            if plan.lifecycle.stats {
                 trace::say_stats(plan, begun.elapsed());
             }
-            Ok(plan.conduct.code(report.outcome.code()))
+            Ok(plan.lifecycle.code(report.outcome.code()))
         }
         Err(error) => {
             if let Some(status) = &mut status

@@ -436,7 +436,7 @@ impl LaunchOptions {
         }
         self.network.state(&mut layer, &at)?;
         self.add_names(&mut layer, &at)?;
-        self.furnish(&mut layer, &at)?;
+        self.add_resources(&mut layer, &at)?;
         self.add_variables(&mut layer, &at)?;
         self.add_limits(&mut layer, &at)?;
         if let Some(cwd) = &self.cwd {
@@ -538,7 +538,11 @@ impl LaunchOptions {
     }
 
     /// What profiles say, too.
-    fn furnish(&self, layer: &mut LayerPolicy, at: &dyn Fn(&str, usize) -> u32) -> Result<(), OptionError> {
+    fn add_resources(
+        &self,
+        layer: &mut LayerPolicy,
+        at: &dyn Fn(&str, usize) -> u32,
+    ) -> Result<(), OptionError> {
         for (option, names, wanted) in [("feature", &self.feature, true), ("without", &self.without, false)] {
             for (nth, name) in names.iter().enumerate() {
                 layer.want(name, wanted, at(option, nth));

@@ -10,8 +10,8 @@ mod events;
 mod launch;
 mod listing;
 
-use crate::answer::{self, Failure, YES};
 use crate::output;
+use crate::verb::{self, YES};
 use clap::{Subcommand, ValueHint};
 pub(crate) use events::happened;
 use palisade_protocol::client::{DaemonError, ask};
@@ -118,38 +118,38 @@ enum What {
 }
 
 /// What a verb answers.
-type Answer = Result<u8, Failure>;
+pub(crate) use crate::verb::Exit;
 
 /// Answers: 0, 1 no, or 2 error; of `run`, what the command answers.
 pub(crate) fn run(options: &Options) -> u8 {
     let socket = options.socket.as_path();
-    let tell = |request: &Request| answer::finish(false, said(ask(socket, request)));
+    let tell = |request: &Request| verb::finish(false, said(ask(socket, request)));
     match &options.what {
         What::Run(options) => launch::launch(socket, options),
         What::Mark { pid, alone, new, json } => {
             let label = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             let scope = new.wanted(|| label().trim_end().to_owned());
             let request = Request::Mark { pid: *pid, alone: *alone, scope };
-            answer::finish(*json, listing::marked(ask(socket, &request), *json))
+            verb::finish(*json, listing::marked(ask(socket, &request), *json))
         }
-        What::List { json } => answer::finish(*json, listing::list(socket, *json)),
-        What::Status { json } => answer::finish(*json, listing::status(socket, *json)),
+        What::List { json } => verb::finish(*json, listing::list(socket, *json)),
+        What::Status { json } => verb::finish(*json, listing::status(socket, *json)),
         What::Clear { scope } => tell(&Request::Clear { scope: *scope }),
         What::Verdict { scope, verdict } => tell(&Request::Judge { scope: *scope, verdict: *verdict }),
-        What::Events(options) => answer::finish(options.json, events::events(socket, options)),
+        What::Events(options) => verb::finish(options.json, events::events(socket, options)),
         What::Profile { profile: Some(profile) } => tell(&Request::Profile { profile: *profile }),
         What::Depth { depth: Some(depth) } => tell(&Request::Depth { depth: *depth }),
         What::Profile { profile: None } => {
-            answer::finish(false, listing::setting(socket, |status| status.profile.to_string()))
+            verb::finish(false, listing::setting(socket, |status| status.profile.to_string()))
         }
         What::Depth { depth: None } => {
-            answer::finish(false, listing::setting(socket, |status| status.depth.to_string()))
+            verb::finish(false, listing::setting(socket, |status| status.depth.to_string()))
         }
     }
 }
 
 /// Says what the daemon says.
-fn said(response: Result<Response, DaemonError>) -> Answer {
+fn said(response: Result<Response, DaemonError>) -> Exit {
     let Response::Done { said } = response? else { return Err(DaemonError::Strange.into()) };
     output::say(&format!("{}\n", palisade_text::harmless(&said)));
     Ok(YES)

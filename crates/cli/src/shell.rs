@@ -13,7 +13,7 @@ mod page;
 mod start;
 mod status;
 
-use crate::answer;
+use crate::verb;
 use clap::{Subcommand, ValueEnum, ValueHint};
 use palisade_protocol::scope::SOCKET;
 use std::ffi::OsString;
@@ -103,17 +103,17 @@ enum Kind {
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
         None => start::shell(options),
-        Some(What::Init { shell }) => answer::finish(false, start::init(*shell)),
+        Some(What::Init { shell }) => verb::finish(false, start::init(*shell)),
         Some(What::Record(record)) => start::record(record),
-        Some(What::Ahead) => answer::finish(false, start::ahead()),
+        Some(What::Ahead) => verb::finish(false, start::ahead()),
         Some(What::History(options)) => history::run(options),
-        Some(What::Classify(options)) => answer::finish(options.json, classify::classify(options)),
+        Some(What::Classify(options)) => verb::finish(options.json, classify::classify(options)),
         Some(What::Trust(verb)) => {
-            answer::finish(matches!(verb, classify::TrustVerb::List { json: true }), classify::trust(verb))
+            verb::finish(matches!(verb, classify::TrustVerb::List { json: true }), classify::trust(verb))
         }
-        Some(What::Lists(verb)) => answer::finish(false, classify::lists(verb)),
-        Some(What::Page(options)) => answer::finish(false, page::serve(options)),
-        Some(What::Metrics(options)) => answer::finish(options.json, page::metrics(options)),
-        Some(What::Status { json }) => answer::finish(*json, status::status(*json)),
+        Some(What::Lists(verb)) => verb::finish(false, classify::lists(verb)),
+        Some(What::Page(options)) => verb::finish(false, page::serve(options)),
+        Some(What::Metrics(options)) => verb::finish(options.json, page::metrics(options)),
+        Some(What::Status { json }) => verb::finish(*json, status::status(*json)),
     }
 }

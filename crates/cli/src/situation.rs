@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The host and the policy, as a launch from here would see them.
 
-use crate::answer::Failure;
+use crate::verb::Failure;
 use palisade::{Request, Situation, Subject, Surroundings};
 use palisade_sandbox::facts::Facts;
 use std::ffi::OsStr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade store`: plans and policy that users go by, and that no program of theirs can change.
 
-use crate::answer::{self, Failure, NO, YES};
+use crate::verb::{self, Failure, NO, YES};
 use crate::{open, output};
 use clap::Subcommand;
 use palisade_sandbox::plan::store::user::{ForUser, UserError};
@@ -45,7 +45,7 @@ struct Plans {
 
 pub(crate) fn run(options: &Options) -> u8 {
     let json = matches!(options.what, What::Status { json: true });
-    answer::finish(
+    verb::finish(
         json,
         match options.what {
             What::Enable => enable(),
@@ -82,14 +82,14 @@ fn status(json: bool) -> Result<u8, Failure> {
     let users = if enabled { store::users() } else { BTreeMap::new() };
     let users: Vec<Plans> = users.into_iter().map(|(uid, plans)| Plans { uid, plans }).collect();
     if json {
-        answer::print_json(&Status { enabled, directory: STORE, users })?;
+        verb::print_json(&Status { enabled, directory: STORE, users })?;
     } else {
         let mut text =
             format!("{STORE}: {}\n", if enabled { "only the system's policy counts" } else { "not there" });
         for user in &users {
             text.push_str(&format!("  user {}: {} plans\n", user.uid, user.plans));
         }
-        answer::print(&text)?;
+        verb::print(&text)?;
     }
     Ok(if enabled { YES } else { NO })
 }

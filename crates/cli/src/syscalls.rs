@@ -13,8 +13,8 @@ mod exchange;
 mod explain;
 mod show;
 
-use crate::answer::{self, Failure};
 use crate::situation;
+use crate::verb::{self, Failure};
 use clap::{Subcommand, ValueHint};
 use palisade_syscall::Syscall;
 use palisade_syscall::group;
@@ -122,24 +122,24 @@ enum What {
 }
 
 /// What a verb answers.
-type Answer = Result<u8, Failure>;
+pub(crate) use crate::verb::Exit;
 
 /// Answers: 0, 1 no, or 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
-        What::List { json } => answer::finish(*json, show::list(*json)),
-        What::Show { name, json } => answer::finish(*json, show::show(name, *json)),
-        What::Diff { one, other, json } => answer::finish(*json, show::diff(one, other, *json)),
-        What::Merge { from, into, json } => answer::finish(*json, change::merge(from, into, *json)),
+        What::List { json } => verb::finish(*json, show::list(*json)),
+        What::Show { name, json } => verb::finish(*json, show::show(name, *json)),
+        What::Diff { one, other, json } => verb::finish(*json, show::diff(one, other, *json)),
+        What::Merge { from, into, json } => verb::finish(*json, change::merge(from, into, *json)),
         What::Export { name, format, output } => {
-            answer::finish(false, exchange::export(name, *format, output.as_deref()))
+            verb::finish(false, exchange::export(name, *format, output.as_deref()))
         }
-        What::Import { file, profile, json } => answer::finish(*json, exchange::import(file, profile, *json)),
-        What::Clean(options) => answer::finish(options.json, change::clean(options)),
+        What::Import { file, profile, json } => verb::finish(*json, exchange::import(file, profile, *json)),
+        What::Clean(options) => verb::finish(options.json, change::clean(options)),
         What::Explain { call, profile, json } => {
-            answer::finish(*json, explain::call(call, profile.as_deref(), *json))
+            verb::finish(*json, explain::call(call, profile.as_deref(), *json))
         }
-        What::Groups { name, json } => answer::finish(*json, explain::groups(name.as_deref(), *json)),
+        What::Groups { name, json } => verb::finish(*json, explain::groups(name.as_deref(), *json)),
     }
 }
 

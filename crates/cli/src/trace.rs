@@ -3,8 +3,8 @@
 
 use crate::output;
 use crate::situation;
-use palisade_sandbox::apply::start::Happening;
-use palisade_sandbox::learned::{Account, Disk, Givers, Journal};
+use palisade_sandbox::apply::start::LaunchEvent;
+use palisade_sandbox::learned::{AccessTrace, Disk, Givers, UsageSummary};
 use palisade_sandbox::plan::{Plan, Step};
 use palisade_text::harmless;
 use std::fmt::Write;
@@ -16,15 +16,15 @@ const LISTED: usize = 100;
 /// Keeps account of a launch.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
-    journal: Journal,
+    trace: AccessTrace,
 }
 
 impl Trace {
     /// Something happened.
-    pub(crate) fn hear(&mut self, happening: &Happening<'_>) {
-        match happening {
-            Happening::Used { how, came, path, program } => self.journal.note(*how, *came, path, program),
-            Happening::Refused { rule, .. } => self.journal.note_name(&rule.path),
+    pub(crate) fn hear(&mut self, launch_event: &LaunchEvent<'_>) {
+        match launch_event {
+            LaunchEvent::Used { how, came, path, program } => self.trace.note(*how, *came, path, program),
+            LaunchEvent::Refused { rule, .. } => self.trace.note_name(&rule.path),
             _ => {}
         }
     }
@@ -32,15 +32,15 @@ impl Trace {
     /// Says what was looked for, isn't there, and is on the host.
     pub(crate) fn say(&self, plan: &Plan<'_>) {
         let Ok(facts) = situation::facts() else { return };
-        let account = Account::of(&self.journal, plan, plan, &facts.account.home, &Disk);
+        let account = UsageSummary::of(&self.trace, plan, plan, &facts.account.home, &Disk);
         output::say(&report(&account, &Givers::of(&facts)));
-        if self.journal.overflowed() {
+        if self.trace.overflowed() {
             output::note(&"more was looked for than is remembered");
         }
     }
 }
 
-fn report(account: &Account, givers: &Givers) -> String {
+fn report(account: &UsageSummary, givers: &Givers) -> String {
     let mut out = String::new();
     if account.wanted.is_empty() {
         out.push_str("palisade: trace: nothing was looked for that is on the host and not inside\n");

@@ -7,7 +7,7 @@
 mod printer;
 mod words;
 
-use crate::answer::{self, Failure, YES};
+use crate::verb::{self, Failure, YES};
 use crate::{output, palisaded, situation};
 use clap::ValueHint;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -158,15 +158,15 @@ struct ProblemBody<'a> {
 pub(crate) fn run(options: &Options) -> u8 {
     let (class, message, hint) = match watch(options) {
         Ok(()) => return YES,
-        Err(Trouble::Answer(failure)) => return answer::finish(options.json, Err(failure)),
+        Err(Trouble::Answer(failure)) => return verb::finish(options.json, Err(failure)),
         Err(Trouble::Store(error)) => ("store", error.to_string(), error.hint()),
         Err(error @ (Trouble::Wait { .. } | Trouble::Clock(_))) => ("surroundings", error.to_string(), None),
     };
     output::error(&message, hint.as_deref());
     if options.json {
         let error = ProblemBody { class, message: &message, hint: hint.as_deref() };
-        if let Ok(line) = serde_json::to_string(&Problem { schema: answer::SCHEMA, error }) {
-            let _told_in_words = answer::print_exactly(&(palisade_text::json(line) + "\n"));
+        if let Ok(line) = serde_json::to_string(&Problem { schema: verb::SCHEMA, error }) {
+            let _told_in_words = verb::print_exactly(&(palisade_text::json(line) + "\n"));
         }
     }
     ERROR

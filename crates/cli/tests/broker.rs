@@ -109,7 +109,7 @@ fn without_the_broker_nothing_is_written() {
         kill_process(broker.unwrap(), Signal::KILL).unwrap();
         // The launcher hears of it from the broker's parent.
         assert!(eventually(|| {
-            ["palisade-broker", "palisade-keeper"].iter().all(|name| below(child.id(), name).is_none())
+            ["palisade-broker", "palisade-stub"].iter().all(|name| below(child.id(), name).is_none())
         }));
         use std::io::Write;
         child.stdin.take().unwrap().write_all(b"go\n").unwrap();
@@ -146,7 +146,7 @@ time.sleep(0.5)
 #[test]
 fn calls_under_way_fail_when_the_broker_is_killed() {
     // With its keeper the broker loses who would report its end, and ends as well.
-    for victim in ["palisade-broker", "palisade-keeper"] {
+    for victim in ["palisade-broker", "palisade-stub"] {
         for place in everybody().iter().filter(|_| has("python3")) {
             place.outside("git init -q . && echo old >.git/hooks/pre-commit");
             let mut palisade = place.palisade(&[], &["/usr/bin/python3", "-c", CALLS]);
@@ -428,7 +428,7 @@ fn the_broker_is_of_the_launchers_session_and_has_no_terminal() {
             let mut child = command.spawn().unwrap();
             let found = |name| below(child.id(), name);
             assert!(eventually(|| place.work.join("made").exists() && found("palisade-broker").is_some()));
-            let (keeper, broker) = (found("palisade-keeper").unwrap(), found("palisade-broker").unwrap());
+            let (keeper, broker) = (found("palisade-stub").unwrap(), found("palisade-broker").unwrap());
             let ([group, session, terminal], [_, launchers, its]) = (standing(broker), standing(keeper));
             assert!(its != 0 || !on_terminal, "{its}");
             assert_eq!((session, terminal), (launchers, 0));

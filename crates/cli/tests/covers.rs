@@ -136,7 +136,7 @@ fn without_the_warden_nothing_goes_on() {
         place.write("work/.env", "first");
         let child = living(&place, &["--hide", ".env"], "sleep 0.05");
         let warden = place.outside(&format!(
-            "for p in $(cat /proc/{0}/task/{0}/children); do grep -q palisade-warden /proc/$p/comm && echo $p; done; true",
+            "for p in $(cat /proc/{0}/task/{0}/children); do grep -q palisade-masks /proc/$p/comm && echo $p; done; true",
             child.id()
         ));
         job::finish(place.command("kill").args(["-9", warden.trim()])).ok();

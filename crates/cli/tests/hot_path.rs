@@ -5,7 +5,7 @@
 
 use crate::support::{self, Place, everybody, has};
 
-/// System calls of launcher, builder, init, the broker's keeper and command together, `/bin/true`'s own
+/// System calls of launcher, builder, init, the broker's stub and command together, `/bin/true`'s own
 /// left out, as counted on Linux 6.18 (390) with a margin of a tenth. 40 are the keeper's. Most make the file tree, one for each of
 /// 41 capabilities empties the bounding set, the rest start, check the plan's inputs, and wait.
 const CALLS: usize = 430;
@@ -85,7 +85,7 @@ fn few_calls(place: &Place) -> Result<(), String> {
         .iter()
         .filter(|line| line.contains(" clone") || line.contains(" fork(") || line.contains(" vfork("))
         .count();
-    assert_eq!(clones, 4, "builder, init, keeper, command");
+    assert_eq!(clones, 4, "builder, init, stub, command");
     let before_exec = || lines.iter().take(exec_at);
     let opened =
         |name: &str| before_exec().filter(|line| line.contains(" open") && line.contains(name)).count();

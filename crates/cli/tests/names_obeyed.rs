@@ -7,7 +7,7 @@
 
 use crate::support::{Place, everybody, has, job, ordinary, root};
 use palisade_policy::names::{BuiltInName, built_in};
-use palisade_policy::{LayerPolicy, Standing, merge};
+use palisade_policy::{LayerPolicy, NameStatus, merge};
 use serde::Deserialize;
 use std::process::Stdio;
 
@@ -42,7 +42,7 @@ fn protector(path: &str) -> &'static BuiltInName {
         layer.add_name(&name.rule.path, true, 0).unwrap_or_else(|error| panic!("{error}"));
     }
     let names = merge(vec![layer]).names();
-    let Standing::Protected(rule) = names.judge(format!("/w/{path}").as_bytes(), 1) else {
+    let NameStatus::Protected(rule) = names.judge(format!("/w/{path}").as_bytes(), 1) else {
         panic!("nothing protects {path}")
     };
     built_in().iter().find(|name| name.rule.path == rule.path).unwrap_or_else(|| panic!("{path}"))

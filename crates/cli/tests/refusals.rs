@@ -181,7 +181,7 @@ fn refused_calls_stay_refused_when_the_broker_is_killed() {
     let line = "import ctypes, errno\nprint('ready', flush=True)\ninput()\n\
                 done = ctypes.CDLL(None, use_errno=True).syscall(101, 0)\n\
                 print(done, errno.errorcode[ctypes.get_errno()])";
-    for victim in ["palisade-broker", "palisade-keeper"] {
+    for victim in ["palisade-broker", "palisade-stub"] {
         for place in everybody().iter().filter(|_| has("python3") && cfg!(target_arch = "x86_64")) {
             let line = format!("open('made', 'w')\n{line}");
             let mut palisade = place.palisade(&[], &["/usr/bin/python3", "-c", &line]);

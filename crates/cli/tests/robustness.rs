@@ -166,7 +166,7 @@ fn a_killed_part_of_a_launch_ends_it() {
         for round in 0..100 {
             let mut child = in_session(&place, &[], &script).spawn().unwrap();
             let wait = wait(&child, round, &mut dice);
-            // One of its children: the builder, init, the broker's keeper or the command.
+            // One of its children: the builder, init, the broker's stub or the command.
             let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id()))
                 .unwrap_or_default();
             let children: Vec<&str> = children.split_whitespace().collect();
@@ -179,7 +179,7 @@ fn a_killed_part_of_a_launch_ends_it() {
                     // The builder may have done its part, and be dead already. Without the broker's
                     // keeper calls that write names fail, and these make none.
                     let builder = children.first().is_some_and(|first| *first == number)
-                        || name.trim() == "palisade-keeper";
+                        || name.trim() == "palisade-stub";
                     let _gone = kill_process(victim, Signal::KILL);
                     let session = child.id();
                     let runs = || of_session(session).iter().any(|stat| stat.contains("(sleep)"));

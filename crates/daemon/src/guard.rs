@@ -15,13 +15,13 @@ pub(crate) use error::GuardError;
 use crate::alarms::{Alarms, Trouble};
 use crate::essential;
 use crate::followers::{Followers, Following, Interest};
-use crate::keeper::Keeper;
 use crate::kinds::{Kinds, Nursery};
 use crate::lsm::Lsm;
 use crate::options::Options;
 use crate::saying::say;
 use crate::territory::Territory;
 use crate::trial::{Before, Trial};
+use crate::trust_updater::TrustUpdater;
 use crate::waker::Waker;
 use palisade_guard::decide::Decider;
 use palisade_guard::facts::Access;
@@ -47,7 +47,7 @@ pub(crate) struct Guard {
     territory: Arc<Territory>,
     followers: Arc<Followers>,
     trial: Trial,
-    pub(crate) keeper: Keeper,
+    pub(crate) trust_updater: TrustUpdater,
     /// Where libmagic is asked.
     pub(crate) kinds: Arc<Kinds>,
     /// Its process, until somebody looks after that.
@@ -224,7 +224,7 @@ impl Guard {
         self.put_in_force(policy, enforce)?;
         self.trial.keep();
         self.alarms.clear(Trouble::Reload);
-        self.keeper.look_again();
+        self.trust_updater.look_again();
         Ok(said)
     }
 

@@ -99,9 +99,9 @@ impl Message {
 
 /// The way to it.
 #[derive(Debug)]
-pub(crate) struct Journal(UnixDatagram);
+pub(crate) struct Journald(UnixDatagram);
 
-impl Journal {
+impl Journald {
     /// Where systemd says that it has connected standard error to it, and that is still so.
     pub(crate) fn behind_standard_error() -> Option<Self> {
         let said = std::env::var("JOURNAL_STREAM").ok()?;

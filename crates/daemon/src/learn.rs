@@ -4,7 +4,7 @@
 
 use crate::conversation::{self, PATIENCE, Talks};
 use crate::guard::GuardError;
-use crate::journal::chain;
+use crate::log::chain;
 use crate::saying::say;
 use crate::scope::process;
 use crate::{control, privileges};

@@ -12,13 +12,13 @@
 //! - [`scope`]: marked subtrees of processes
 //! - [`blind`]: what can't be seen
 //! - [`trial`]: what is in force for a while
-//! - [`keeper`], [`loader`]: the trust database, kept up to date by a process without rights
+//! - [`trust_updater`], [`loader`]: the trust database, kept up to date by a process without rights
 //! - [`kinds`]: libmagic, in processes without rights
 //! - [`territory`]: which file systems are watched, as they come and go
 //! - [`alarms`]: what is wrong with the guard
 //! - [`waker`]: how threads that have nothing to do are woken
 //! - [`followers`]: who is told what happens, as it happens
-//! - [`journal`]: what is said, and to whom
+//! - [`log`]: what is said, and to whom
 //! - [`saying`], [`journald`]: how, without waiting for whoever reads it; with priorities and fields in systemd's journal
 //! - [`supervisor`]: systemd, and what happens when nothing goes on
 //! - [`standby`]: a second process that answers while this one is stopped
@@ -34,13 +34,12 @@ mod conversation;
 mod essential;
 mod followers;
 mod guard;
-mod journal;
 mod journald;
 mod judge;
-mod keeper;
 mod kinds;
 mod learn;
 mod loader;
+mod log;
 mod lsm;
 mod options;
 mod privileges;
@@ -50,6 +49,7 @@ mod standby;
 mod supervisor;
 mod territory;
 mod trial;
+mod trust_updater;
 mod waker;
 
 use clap::Parser;

@@ -2,7 +2,7 @@
 //! Standard error, which may be a pipe that nobody reads, or lead to systemd's journal. The host waits for whoever decides, so nobody here waits for it: a
 //! thread writes, what finds no room is counted, and the count is said as soon as somebody reads.
 
-use crate::journald::{Journal, Message};
+use crate::journald::{Journald, Message};
 use palisade_event::{Detail, Event};
 use palisade_text::shown;
 use std::io::Write;
@@ -25,14 +25,14 @@ struct Queue {
     waiting: AtomicUsize,
     unsaid: AtomicU64,
     /// Where standard error leads there.
-    journal: Option<Journal>,
+    journal: Option<Journald>,
 }
 
 /// From here on a thread writes what is said.
 pub(crate) fn begin() -> std::io::Result<()> {
     let (lines, said) = std::sync::mpsc::sync_channel(MOST);
     let (waiting, unsaid) = (AtomicUsize::new(0), AtomicU64::new(0));
-    let queue = Queue { lines, waiting, unsaid, journal: Journal::behind_standard_error() };
+    let queue = Queue { lines, waiting, unsaid, journal: Journald::behind_standard_error() };
     if QUEUE.set(queue).is_ok() {
         std::thread::Builder::new().name("said".into()).spawn(move || write(&said)).map(drop)?;
     }

@@ -10,8 +10,8 @@ use crate::kinds::Nursery;
 use crate::saying::{self, say};
 use crate::standby::{self, Standby};
 use palisade_guard::settings::OnStop;
-use palisade_guard::watch::crew::THREADS;
 use palisade_guard::watch::engine::Engine;
+use palisade_guard::watch::workers::THREADS;
 use palisade_sys::fanotify::Reply;
 use std::os::fd::RawFd;
 use std::os::linux::net::SocketAddrExt;
@@ -77,7 +77,7 @@ pub(crate) fn supervise(guard: &Guard) {
         let answer = answer_when_stopped(guard);
         look_after(&mut standby, guard, answer);
         look_after_kinds(&mut nursery, &mut begun, guard);
-        for (thread, file) in engine.crew.kept(STOPPED) {
+        for (thread, file) in engine.workers.kept(STOPPED) {
             answer_for(engine, thread, file, answer);
         }
         if engine.goes_on(&mut unread) {
@@ -99,7 +99,7 @@ pub(crate) fn supervise(guard: &Guard) {
         } else if lost.1.elapsed() > IDLE {
             guard.alarms.clear(Trouble::Unread);
         }
-        let (longest, at_work) = engine.crew.longest();
+        let (longest, at_work) = engine.workers.longest();
         if longest < STALL {
             stalled = false;
             systemd.notify("WATCHDOG=1");

@@ -7,7 +7,7 @@
 //! - [`entry`]: what is known of a trusted file
 //! - [`record`]: the same as bytes
 //! - [`base`], [`build`]: the database file, read and written
-//! - [`journal`]: changes over it
+//! - [`wal`]: changes over it
 //! - [`store`]: all of it together
 //! - [`filter`]: which files can matter at all
 //! - [`trust_file`]: the administrator's own list
@@ -27,7 +27,6 @@ pub mod entry;
 pub mod filter;
 pub mod import;
 pub mod integrity;
-pub mod journal;
 pub mod loader;
 pub mod measure;
 pub mod real_path;
@@ -37,3 +36,4 @@ pub mod rpm;
 pub mod store;
 pub mod trust_file;
 pub mod verify;
+pub mod wal;

@@ -3,7 +3,7 @@
 //!
 //! - [`mounts`]: which file systems are watched
 //! - [`policy`]: everything that decides, as one value
-//! - [`engine`]: answers the kernel's questions; [`crew`] says which thread does
+//! - [`engine`]: answers the kernel's questions; [`workers`] says which thread does
 //! - [`later`]: questions that other threads answer; [`waiting`]: where they wait, a line for each user
 //! - `occurrence`: one open or exec, of which things are found out when they are asked for; [`known`] and [`process`]
 //!   are what is remembered of files and processes, as long as [`remembered`] does; `executed`: where a program is
@@ -13,7 +13,6 @@
 //! - [`line`](mod@line), [`counts`]: what is said and counted
 
 pub mod counts;
-pub mod crew;
 mod device;
 pub mod engine;
 mod executed;
@@ -29,6 +28,7 @@ pub mod process;
 pub mod remembered;
 pub mod revoke;
 pub mod waiting;
+pub mod workers;
 
 use crate::facts::{Access, Facts};
 use crate::linear::Outcome;

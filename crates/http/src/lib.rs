@@ -15,4 +15,4 @@ mod request;
 mod server;
 
 pub use request::Refusal;
-pub use server::{Answer, Served, Server, Site};
+pub use server::{Response, Served, Server, Site};

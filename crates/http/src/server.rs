@@ -30,12 +30,12 @@ pub trait Site: Send + Sync + 'static {
     fn find(&self, path: &str) -> Option<Self::Thing>;
 
     /// What is said of it now; `served` says what was asked before, and this.
-    fn answer(&self, thing: Self::Thing, served: &Served) -> Answer;
+    fn answer(&self, thing: Self::Thing, served: &Served) -> Response;
 }
 
 /// What is said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     /// The number and its name: `200 OK`.
     pub status: &'static str,
     /// What the text is, as `Content-Type` has it.
@@ -180,7 +180,7 @@ impl<S: Site> Desk<S> {
         match asked {
             Ok((thing, method)) => {
                 self.served.given.fetch_add(1, Ordering::Relaxed);
-                let Answer { status, kind, text } = self.site.answer(thing, &self.served);
+                let Response { status, kind, text } = self.site.answer(thing, &self.served);
                 write_out(status, kind, &text, method == Method::Head)
             }
             Err(refusal) => {
@@ -249,8 +249,8 @@ mod tests {
             (path == "/it").then_some(())
         }
 
-        fn answer(&self, (): (), served: &Served) -> Answer {
-            Answer { status: "200 OK", kind: "text/plain", text: format!("{:?}", served.numbers()) }
+        fn answer(&self, (): (), served: &Served) -> Response {
+            Response { status: "200 OK", kind: "text/plain", text: format!("{:?}", served.numbers()) }
         }
     }
 

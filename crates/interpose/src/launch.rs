@@ -167,7 +167,7 @@ mod here {
     };
     use crate::segment::Segment;
     use crate::supervisor::{Ears, Supervisor};
-    use palisade_sys::held::Held;
+    use palisade_sys::suspended::SuspendedChild;
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -215,7 +215,7 @@ mod here {
 
         let (program, arguments) = (launch.program.clone(), launch.arguments.clone());
         let ears = |child| Ears::new(shared, child);
-        let (child, ears) = Held::start(program, arguments, launch.environment.clone(), ears)
+        let (child, ears) = SuspendedChild::start(program, arguments, launch.environment.clone(), ears)
             .map_err(|errno| LaunchError::Process(errno.into()))?;
         let mut supervisor = Supervisor::new(shared, given, child.process()).map_err(LaunchError::Watch)?;
         child.go();

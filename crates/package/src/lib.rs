@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packages: a program with all that it needs, in one file that begins with Palisade's own program.
 //!
-//! - [`seal`]: how a file says that it carries a package, and where
+//! - [`trailer`]: how a file says that it carries a package, and where
 //! - [`manifest`]: what is in a package, as data that another host has written
 //! - [`select`](mod@select): which files of this host a plan takes; [`pack`](mod@pack): writing them
 //! - [`content`]: reading them back; [`store`]: unpacked packages, below the user's cache
@@ -14,6 +14,6 @@ pub mod content;
 pub mod error;
 pub mod manifest;
 pub mod pack;
-pub mod seal;
 pub mod select;
 pub mod store;
+pub mod trailer;

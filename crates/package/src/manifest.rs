@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is in a package. It may have been written by anybody: nothing of it is used before [`Manifest::read`] has
-//! found that it is the one that the seal speaks of and that it can't lead out of the directory it is unpacked to.
+//! found that it is the one that the trailer speaks of and that it can't lead out of the directory it is unpacked to.
 
 use super::error::PackageError;
-use super::seal::Seal;
+use super::trailer::Trailer;
 use palisade_sandbox::layers::packed::Definitions;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -109,18 +109,18 @@ impl Manifest {
     ///
     /// # Errors
     /// When it is cut off, damaged, of another version or says what can't be.
-    pub fn read(file: &std::fs::File, seal: &Seal) -> Result<Self, PackageError> {
+    pub fn read(file: &std::fs::File, trailer: &Trailer) -> Result<Self, PackageError> {
         let length = file.metadata().map_err(|source| PackageError::Read { source })?.len();
-        let end = seal.offset.checked_add(seal.length);
+        let end = trailer.offset.checked_add(trailer.length);
         if end.is_none_or(|end| end > length) {
             return Err(PackageError::CutOff { there: length, wanted: end.unwrap_or(u64::MAX) });
         }
-        if seal.length > LARGEST {
+        if trailer.length > LARGEST {
             return Err(PackageError::Damaged { what: "its list of files is too long" });
         }
-        let size = usize::try_from(seal.length).unwrap_or(usize::MAX);
+        let size = usize::try_from(trailer.length).unwrap_or(usize::MAX);
         let mut bytes = vec![0; size];
-        file.read_exact_at(&mut bytes, seal.offset).map_err(|source| PackageError::Read { source })?;
+        file.read_exact_at(&mut bytes, trailer.offset).map_err(|source| PackageError::Read { source })?;
         let damaged = |what| PackageError::Damaged { what };
         let Some((header, body)) = bytes.split_at_checked(HEADER) else {
             return Err(damaged("its list of files is too short"));
@@ -133,7 +133,7 @@ impl Manifest {
         if version != VERSION {
             return Err(PackageError::Version { version });
         }
-        if *blake3::hash(&bytes).as_bytes() != seal.hash {
+        if *blake3::hash(&bytes).as_bytes() != trailer.hash {
             return Err(damaged("the checksum of its list of files is wrong"));
         }
         let stated = body.first_chunk().map(|bytes| u64::from(u32::from_le_bytes(*bytes)));
@@ -144,7 +144,7 @@ impl Manifest {
             .map_err(|_error| damaged("its list of files can't be unpacked"))?;
         let manifest: Self =
             postcard::from_bytes(&plain).map_err(|_error| damaged("its list of files can't be read"))?;
-        manifest.check(seal).map_err(damaged)?;
+        manifest.check(trailer).map_err(damaged)?;
         Ok(manifest)
     }
 
@@ -172,7 +172,7 @@ impl Manifest {
     }
 
     /// Whether it holds together; if not, what doesn't.
-    pub(super) fn check(&self, seal: &Seal) -> Result<(), &'static str> {
+    pub(super) fn check(&self, trailer: &Trailer) -> Result<(), &'static str> {
         if self.entries.len() > ENTRIES {
             return Err("there are too many files in it");
         }
@@ -214,7 +214,7 @@ impl Manifest {
         if content != self.size() {
             return Err("its content isn't that of its files");
         }
-        if self.content.checked_add(stored).is_none_or(|end| end > seal.offset) {
+        if self.content.checked_add(stored).is_none_or(|end| end > trailer.offset) {
             return Err("its content isn't where it should be");
         }
         if !Path::new(OsStr::from_bytes(&self.program)).is_absolute() {

@@ -34,23 +34,24 @@ fn manifest(entries: Vec<Entry>, sizes: &[u32]) -> Manifest {
 }
 
 fn check(entries: Vec<Entry>, sizes: &[u32]) -> Result<(), &'static str> {
-    manifest(entries, sizes).check(&Seal { offset: 2000, length: 1, hash: [0; 32] })
+    manifest(entries, sizes).check(&Trailer { offset: 2000, length: 1, hash: [0; 32] })
 }
 
-/// Writes a manifest behind some content; the file and its seal.
-fn sealed(manifest: &Manifest) -> (std::fs::File, Seal) {
+/// Writes a manifest behind some content; the file and its trailer.
+fn sealed(manifest: &Manifest) -> (std::fs::File, Trailer) {
     let bytes = manifest.to_bytes().unwrap();
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(&bytes, 2000).unwrap();
-    let seal = Seal { offset: 2000, length: bytes.len() as u64, hash: *blake3::hash(&bytes).as_bytes() };
-    (file, seal)
+    let trailer =
+        Trailer { offset: 2000, length: bytes.len() as u64, hash: *blake3::hash(&bytes).as_bytes() };
+    (file, trailer)
 }
 
 #[test]
 fn what_is_written_is_read() {
     let written = manifest(vec![directory("usr"), file("usr/a", 5), link("usr/b", b"../etc")], &[5]);
-    let (file, seal) = sealed(&written);
-    assert_eq!(Manifest::read(&file, &seal).unwrap(), written);
+    let (file, trailer) = sealed(&written);
+    assert_eq!(Manifest::read(&file, &trailer).unwrap(), written);
 }
 
 #[test]
@@ -89,18 +90,18 @@ fn sizes_fit_together() {
 
 #[test]
 fn a_manifest_that_is_not_the_seals_is_refused() {
-    let (file, seal) = sealed(&manifest(vec![file("a", 0)], &[]));
-    let refused = |seal: Seal| Manifest::read(&file, &seal).unwrap_err().to_string();
-    assert!(refused(Seal { hash: [1; 32], ..seal }).contains("checksum"));
-    assert!(refused(Seal { length: seal.length + 1, ..seal }).contains("cut off"));
-    assert!(refused(Seal { offset: u64::MAX, ..seal }).contains("cut off"));
-    assert!(refused(Seal { length: 3, ..seal }).contains("too short"));
-    assert!(refused(Seal { offset: 1999, ..seal }).contains("isn't where"));
+    let (file, trailer) = sealed(&manifest(vec![file("a", 0)], &[]));
+    let refused = |trailer: Trailer| Manifest::read(&file, &trailer).unwrap_err().to_string();
+    assert!(refused(Trailer { hash: [1; 32], ..trailer }).contains("checksum"));
+    assert!(refused(Trailer { length: trailer.length + 1, ..trailer }).contains("cut off"));
+    assert!(refused(Trailer { offset: u64::MAX, ..trailer }).contains("cut off"));
+    assert!(refused(Trailer { length: 3, ..trailer }).contains("too short"));
+    assert!(refused(Trailer { offset: 1999, ..trailer }).contains("isn't where"));
     file.write_all_at(&7_u32.to_le_bytes(), 2012).unwrap();
-    assert!(refused(seal).contains("form 7"));
+    assert!(refused(trailer).contains("form 7"));
 }
 
-/// A seal vouches only for what its own maker wrote: anything may stand in it.
+/// A trailer vouches only for what its own maker wrote: anything may stand in it.
 #[test]
 fn a_manifest_that_says_it_is_huge_takes_no_memory() {
     let mut bytes = WORD.to_vec();
@@ -109,6 +110,6 @@ fn a_manifest_that_says_it_is_huge_takes_no_memory() {
     bytes.extend_from_slice(&[0x1f; 100]);
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(&bytes, 0).unwrap();
-    let seal = Seal { offset: 0, length: bytes.len() as u64, hash: *blake3::hash(&bytes).as_bytes() };
-    assert!(Manifest::read(&file, &seal).unwrap_err().to_string().contains("too long"));
+    let trailer = Trailer { offset: 0, length: bytes.len() as u64, hash: *blake3::hash(&bytes).as_bytes() };
+    assert!(Manifest::read(&file, &trailer).unwrap_err().to_string().contains("too long"));
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writing a package: this program, the content of its files in pieces, the manifest, and then the seal.
+//! Writing a package: this program, the content of its files in pieces, the manifest, and then the trailer.
 
 use super::error::PackageError;
 use super::manifest::{BLOCK, Block, Entry, Manifest, What};
-use super::seal::{self, Seal};
 use super::select::{Selection, Source};
+use super::trailer::{self, Trailer};
 use palisade_host::elf;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 pub struct Launcher {
     file: File,
     path: PathBuf,
-    /// Where the seal goes.
+    /// Where the trailer goes.
     place: u64,
 }
 
@@ -30,7 +30,7 @@ impl Launcher {
     pub fn open(path: &Path) -> Result<Self, PackageError> {
         let failed = |source| PackageError::Take { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
-        let found = seal::find(&file).map_err(failed)?;
+        let found = trailer::find(&file).map_err(failed)?;
         let (place, sealed) = found.ok_or_else(|| PackageError::NoLauncher { path: path.to_owned() })?;
         if sealed.is_some() {
             return Err(PackageError::SealedLauncher { path: path.to_owned() });
@@ -56,7 +56,7 @@ pub fn pack(
     out: &mut File,
     output: &Path,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Seal, PackageError> {
+) -> Result<Trailer, PackageError> {
     let failed = |source| PackageError::Write { path: output.to_owned(), source };
     let taken = |source| PackageError::Take { path: launcher.path.clone(), source };
     launcher.file.seek(SeekFrom::Start(0)).map_err(taken)?;
@@ -102,12 +102,12 @@ pub fn pack(
     let bytes =
         manifest.to_bytes().map_err(|_never| PackageError::Damaged { what: "it can't be encoded" })?;
     let offset = out.stream_position().map_err(failed)?;
-    let seal = Seal { offset, length: bytes.len() as u64, hash: *blake3::hash(&bytes).as_bytes() };
-    manifest.check(&seal).map_err(|what| PackageError::Damaged { what })?;
+    let trailer = Trailer { offset, length: bytes.len() as u64, hash: *blake3::hash(&bytes).as_bytes() };
+    manifest.check(&trailer).map_err(|what| PackageError::Damaged { what })?;
     out.write_all(&bytes).map_err(failed)?;
-    out.write_all_at(&seal.encode(), launcher.place).map_err(failed)?;
+    out.write_all_at(&trailer.encode(), launcher.place).map_err(failed)?;
     out.sync_all().map_err(failed)?;
-    Ok(seal)
+    Ok(trailer)
 }
 
 /// Reads a file to its end, which may be elsewhere than it was.

@@ -126,7 +126,7 @@ impl Request {
             Subject::Pack(opened) => pack(facts, &opened, words),
             Subject::Packed { definitions, name, unpacked, arguments } => {
                 let mut facts = facts;
-                facts.purpose = package::Purpose::Packed(unpacked);
+                facts.purpose = package::PlanMode::Packed(unpacked);
                 facts.application = Some(palisade_policy::Application { name, id: None });
                 let mut loaded = definitions.load(&facts)?;
                 let program = application::compose(&mut facts, &mut loaded, &arguments)?;
@@ -172,7 +172,7 @@ fn open(
 }
 
 fn pack(mut facts: Facts, opened: &Application, words: LayerPolicy) -> Result<Situation, PlanningError> {
-    facts.purpose = package::Purpose::Pack;
+    facts.purpose = package::PlanMode::Pack;
     facts.environment = package::of_system(&facts.environment);
     facts.application = Some(application::named(&opened.profile));
     let (definitions, mut loaded) = Definitions::gather(&facts, opened.of_layers(), words)?;

@@ -7,8 +7,8 @@ use palisade_sandbox::error::PlanError;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::Loaded;
 use palisade_sandbox::layers::packed::Definitions;
-use palisade_sandbox::network::answers;
-use palisade_sandbox::package::Purpose;
+use palisade_sandbox::network::approvals;
+use palisade_sandbox::package::PlanMode;
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::planner::{self, Isolation};
 use std::borrow::Cow;
@@ -100,7 +100,7 @@ impl Situation {
     /// of guarantees.
     #[must_use]
     pub fn isolation(&self, policy: &Policy) -> Isolation {
-        let gives_in = self.facts.purpose == Purpose::Launch
+        let gives_in = self.facts.purpose == PlanMode::Launch
             && self.isolation == Isolation::Full
             && policy.best_effort().value
             && !palisade_sys::probe::user_namespaces_work();
@@ -124,7 +124,7 @@ impl Situation {
         } else {
             planner::make(&self.facts, policy, project, isolation)?
         };
-        answers::plan(&self.facts, loaded, &mut plan)?;
+        approvals::plan(&self.facts, loaded, &mut plan)?;
         plan.notes.extend(loaded.notes.iter().cloned().map(Cow::Owned));
         if isolation != self.isolation {
             plan.notes.push(Cow::Borrowed(

@@ -102,7 +102,7 @@ pub enum Protected {
 }
 
 /// What the rules of one rank say.
-struct Answer<'a> {
+struct RankDecision<'a> {
     grant: Grant,
     source: PathBuf,
     /// The rules that make it so.
@@ -112,9 +112,9 @@ struct Answer<'a> {
     spoke: Vec<&'a Placed>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> RankDecision<'a> {
     /// Takes away what a lock doesn't allow.
-    fn limit(&mut self, lock: &Answer<'a>) {
+    fn limit(&mut self, lock: &RankDecision<'a>) {
         self.spoke.extend(&lock.spoke);
         let within = self.grant.within(lock.grant);
         if within == self.grant {
@@ -131,17 +131,17 @@ impl<'a> Answer<'a> {
 
 /// What holds over several ranks.
 #[derive(Default)]
-struct Standing<'a> {
-    holds: Option<Answer<'a>>,
+struct Combined<'a> {
+    holds: Option<RankDecision<'a>>,
     /// The lock on the path inside.
-    lock: Option<(Layer, Answer<'a>)>,
+    lock: Option<(Layer, RankDecision<'a>)>,
     /// Locks on host paths that rules may have mapped here. They limit what comes from that host
     /// path and say nothing of the place, so they never grant.
-    host_locks: Vec<(Layer, Answer<'a>)>,
+    host_locks: Vec<(Layer, RankDecision<'a>)>,
 }
 
-impl<'a> Standing<'a> {
-    fn hear(&mut self, rank: Rank, mut answer: Answer<'a>) {
+impl<'a> Combined<'a> {
+    fn hear(&mut self, rank: Rank, mut answer: RankDecision<'a>) {
         if let Some((layer, lock)) = &self.lock
             && rank.layer > *layer
         {
@@ -153,7 +153,7 @@ impl<'a> Standing<'a> {
             }
         }
         if rank.strength == Strength::Locked {
-            let lock = Answer {
+            let lock = RankDecision {
                 grant: answer.grant,
                 source: answer.source.clone(),
                 rules: answer.rules.clone(),
@@ -164,7 +164,7 @@ impl<'a> Standing<'a> {
         self.holds = Some(answer);
     }
 
-    fn hear_host_lock(&mut self, layer: Layer, lock: Answer<'a>) {
+    fn hear_host_lock(&mut self, layer: Layer, lock: RankDecision<'a>) {
         if let Some(holds) = &mut self.holds
             && holds.source == lock.source
         {
@@ -187,7 +187,7 @@ impl<'a> Standing<'a> {
     }
 
     /// The locks that have a say here.
-    fn locks(&self) -> impl Iterator<Item = &Answer<'a>> {
+    fn locks(&self) -> impl Iterator<Item = &RankDecision<'a>> {
         let source = self.holds.as_ref().map(|answer| &answer.source);
         let host = self.host_locks.iter().filter(move |(_, lock)| Some(&lock.source) == source);
         self.lock.iter().chain(host).map(|(_, answer)| answer)
@@ -208,7 +208,7 @@ impl<'a> Standing<'a> {
 }
 
 /// What the closest of the rules of one rank say of `path`.
-fn answer<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<Answer<'a>> {
+fn decision_of<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<RankDecision<'a>> {
     let closest = fitting.iter().map(|(_, closeness)| *closeness).max()?;
     let speaking: Vec<&Placed> =
         fitting.iter().filter(|(_, closeness)| *closeness == closest).map(|(rule, _)| *rule).collect();
@@ -216,14 +216,14 @@ fn answer<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<Answ
         let rules: Vec<&Placed> =
             speaking.iter().copied().filter(|rule| rule.rule.access == access).collect();
         if let (Some(first), Some(grant)) = (rules.first(), access.grant()) {
-            return Some(Answer { grant, source: first.source_of(path), spoke: rules.clone(), rules });
+            return Some(RankDecision { grant, source: first.source_of(path), spoke: rules.clone(), rules });
         }
     }
     // Two host paths can't be in one place: the one stated last is.
     let source = speaking.last()?.source_of(path);
     let rules: Vec<&Placed> = speaking.into_iter().filter(|rule| rule.source_of(path) == source).collect();
     let has = |access| rules.iter().any(|rule| rule.rule.access == access);
-    Some(Answer {
+    Some(RankDecision {
         grant: Grant::Allowed { write: has(Access::Write), execute: has(Access::Execute) },
         source,
         spoke: rules.clone(),
@@ -232,8 +232,8 @@ fn answer<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<Answ
 }
 
 /// Goes through the ranks. `fitting` is sorted by rank.
-fn stand<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Standing<'a> {
-    let mut standing = Standing::default();
+fn combine<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Combined<'a> {
+    let mut combined = Combined::default();
     for group in fitting.chunk_by(|(a, _), (b, _)| a.rank() == b.rank()) {
         let Some((first, _)) = group.first() else {
             continue;
@@ -241,22 +241,22 @@ fn stand<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Standing<'a>
         let rank = first.rank();
         let (mut copies, own): (Vec<_>, Vec<_>) = group
             .iter()
-            .filter(|(placed, _)| standing.admits(placed, path))
+            .filter(|(placed, _)| combined.admits(placed, path))
             .partition(|(placed, _)| placed.is_host_lock());
         while let Some((placed, _)) = copies.first() {
             let source = placed.source_of(path);
             let (these, others) =
                 copies.into_iter().partition(|(placed, _)| placed.source_of(path) == source);
             copies = others;
-            if let Some(lock) = answer(path, &these) {
-                standing.hear_host_lock(rank.layer, lock);
+            if let Some(lock) = decision_of(path, &these) {
+                combined.hear_host_lock(rank.layer, lock);
             }
         }
-        if let Some(answer) = answer(path, &own) {
-            standing.hear(rank, answer);
+        if let Some(answer) = decision_of(path, &own) {
+            combined.hear(rank, answer);
         }
     }
-    standing
+    combined
 }
 
 impl Resolved {
@@ -280,9 +280,9 @@ impl Resolved {
     #[must_use]
     pub fn decide(&self, path: &Path) -> Decision {
         let fitting = self.fitting(path, true);
-        let standing = stand(path, &fitting);
-        let grant = standing.grant();
-        let (because, source) = match &standing.holds {
+        let combined = combine(path, &fitting);
+        let grant = combined.grant();
+        let (because, source) = match &combined.holds {
             None => (Vec::new(), None),
             Some(answer) => (
                 answer.rules.iter().map(|placed| placed.rule.clone()).collect(),
@@ -295,7 +295,7 @@ impl Resolved {
             .filter(|rule| !because.contains(rule))
             .cloned()
             .collect();
-        let lock = standing.locks().find_map(|lock| lock.rules.first()).map(|placed| placed.rule.clone());
+        let lock = combined.locks().find_map(|lock| lock.rules.first()).map(|placed| placed.rule.clone());
         let protected = self
             .protect
             .iter()
@@ -337,7 +337,7 @@ impl Resolved {
         let mut own = self.fitting(place, true);
         own.retain(|(placed, closeness)| placed.moved.is_none() && closeness.depth == depth(place));
         let of_rank = |group: &[(&Placed, Specificity)]| {
-            let answer = answer(place, group)?;
+            let answer = decision_of(place, group)?;
             let rule = answer.rules.first()?.rule.clone();
             Some(EffectivePath {
                 source: place.to_owned(),
@@ -352,12 +352,12 @@ impl Resolved {
     fn effective_at(&self, place: &Path) -> Option<EffectivePath> {
         let plain = self.fitting(place, false);
         let all = self.fitting(place, true);
-        let by_paths = stand(place, &plain);
-        let standing = stand(place, &all);
-        if !by_paths.involves(place) && by_paths.grant() == standing.grant() {
+        let by_paths = combine(place, &plain);
+        let combined = combine(place, &all);
+        if !by_paths.involves(place) && by_paths.grant() == combined.grant() {
             return None;
         }
-        let answer = standing.holds?;
+        let answer = combined.holds?;
         Some(EffectivePath {
             source: answer.source,
             destination: place.to_owned(),
@@ -414,7 +414,7 @@ impl Resolved {
 
     /// The host path that the rule holding at `path` speaks of, also where that is refused.
     pub(crate) fn source_at(&self, path: &Path) -> PathBuf {
-        stand(path, &self.fitting(path, true)).holds.map_or_else(|| path.to_owned(), |answer| answer.source)
+        combine(path, &self.fitting(path, true)).holds.map_or_else(|| path.to_owned(), |answer| answer.source)
     }
 
     /// What the policy would say of `path` with `added` at the end of the last layer.
@@ -426,7 +426,7 @@ impl Resolved {
             }
         }
         fitting.sort_by_key(|(placed, _)| placed.rank());
-        stand(path, &fitting).grant()
+        combine(path, &fitting).grant()
     }
 }
 

@@ -20,11 +20,10 @@
 //! - [`decide`]: what holds of a path and why; the one truth about precedence
 //! - [`hint`]: what to type to permit what was refused
 //! - [`environment`]: which variables go in
-//! - [`answer`]: what a program is told instead of what is; [`clock`]: its time of day
+//! - [`reply`]: what a program is told instead of what is; [`clock`]: its time of day
 //! - [`suggest`]: "did you mean"
 #![forbid(unsafe_code)]
 
-pub mod answer;
 mod below;
 pub mod builtin;
 pub mod clock;
@@ -50,6 +49,7 @@ pub mod parse_error;
 pub mod pattern;
 pub mod portal;
 pub mod render;
+pub mod reply;
 pub mod resolve;
 pub mod rule;
 pub mod schema;
@@ -60,7 +60,6 @@ pub mod template;
 pub mod value;
 pub mod word;
 
-pub use answer::SyscallAnswer;
 pub use builtin::built_in;
 pub use clock::StartTime;
 pub use condition::{Condition, Fact};
@@ -70,12 +69,13 @@ pub use hint::{Hint, Wanted};
 pub use layer::{Layer, Origin, SCHEMA, Sourced, Strength};
 pub use limits::{Amount, Limit};
 pub use merge::{Idle, Policy, merge};
-pub use names::{Content, NameRule, NameRules, Standing};
+pub use names::{Content, NameRule, NameRules, NameStatus};
 pub use network::{Judge, Name, NetworkRule, NetworkRules, NetworkVerdict, Ruling};
 pub use parse::{parse, parse_feature};
 pub use parse_error::{ParseError, Problem};
 pub use pattern::{PathPattern, PatternError};
 pub use render::{Remarks, render, render_with};
+pub use reply::SyscallReply;
 pub use resolve::{ResolveError, Resolved};
 pub use rule::{Access, Grant, PathRule};
 pub use schema::json_schema;

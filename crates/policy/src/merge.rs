@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::answer::{SyscallAnswer, order};
 use crate::clock::StartTime;
 use crate::context::Context;
 use crate::environment::{EnvironmentRule, Filter};
@@ -14,6 +13,7 @@ use crate::layer::{Layer, Origin, Sourced, Strength, Tighten, prevailing};
 use crate::limits::{Amount, Limit};
 use crate::names::{BuiltInName, NameChange, NameRules, UnknownName, choose};
 use crate::pattern::PathPattern;
+use crate::reply::{SyscallReply, order};
 use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
 use crate::template;
@@ -245,13 +245,13 @@ impl Policy {
 
     /// What calls, and opening paths, are answered with, in the order in which answers are tried.
     #[must_use]
-    pub fn answers(&self) -> Vec<Sourced<SyscallAnswer>> {
+    pub fn answers(&self) -> Vec<Sourced<SyscallReply>> {
         order::in_order(&self.settings.answers)
     }
 
     /// Whether the lists of `[syscalls]` keep one of [`answers`](Self::answers) from being given.
     #[must_use]
-    pub fn is_outdone(&self, answer: &Sourced<SyscallAnswer>) -> bool {
+    pub fn is_outdone(&self, answer: &Sourced<SyscallReply>) -> bool {
         let lists = self.lists().remove(answer.value.question.subject()).unwrap_or_default();
         order::is_outdone(answer, &lists, &self.settings.answers)
     }

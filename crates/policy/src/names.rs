@@ -76,7 +76,7 @@ pub enum Content {
 
 /// How a path stands to the protected names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing<'r> {
+pub enum NameStatus<'r> {
     /// Nothing protects it.
     Free,
     /// It is a protected name, or lies beneath one.
@@ -110,7 +110,7 @@ impl NameRule {
     }
 
     /// Whether a program follows a file of this name to wherever it says, at a path for which
-    /// [`Standing::Holder`] gives this rule.
+    /// [`NameStatus::Holder`] gives this rule.
     #[must_use]
     pub fn follows_file(&self, name: &[u8]) -> bool {
         let last = self.path.rsplit('/').next().unwrap_or_default();
@@ -168,15 +168,15 @@ impl NameRules {
     /// Doesn't allocate, but for the first question, and for paths of more than 4096 bytes that
     /// aren't ASCII.
     #[must_use]
-    pub fn judge(&self, path: &[u8], root: usize) -> Standing<'_> {
+    pub fn judge(&self, path: &[u8], root: usize) -> NameStatus<'_> {
         let table = self.table.get_or_init(|| Table::new(&self.rules));
         let found = spelling::folded(path, |plain| table.judge(&self.rules, plain, root));
-        if matches!(found, Standing::Protected(_)) || spelling::is_plain(path) {
+        if matches!(found, NameStatus::Protected(_)) || spelling::is_plain(path) {
             return found;
         }
         // A rule may be written in such characters itself, or lie below a directory that is.
         match table.judge(&self.rules, path, root) {
-            Standing::Free => found,
+            NameStatus::Free => found,
             as_written => as_written,
         }
     }

@@ -447,9 +447,9 @@ fn find_with_key<'n, 't>(table: &'n DeTable<'t>, key: &str) -> Option<(Range<usi
     Some((key.span(), node))
 }
 
-mod answers;
 mod application;
 mod network;
+mod replies;
 mod values;
 
 pub(crate) use application::{HOOK, STANZA};

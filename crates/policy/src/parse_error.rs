@@ -9,7 +9,6 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use palisade_text::{harmless, harmless_lines, shown};
 
-use crate::answer::AnswerError;
 use crate::condition::ConditionError;
 use crate::layer::{Layer, SCHEMA};
 use crate::limits::AmountError;
@@ -17,6 +16,7 @@ use crate::names::NameError;
 use crate::network::{NetworkError, masked};
 use crate::parse::{LARGEST_FILE, MOST_ENTRIES};
 use crate::pattern::PatternError;
+use crate::reply::ReplyError;
 use crate::value::ValueError;
 
 /// What is wrong.
@@ -122,7 +122,7 @@ pub enum Problem {
     HookRuns,
     /// No answer to a call.
     #[error("{0}")]
-    Answer(#[source] AnswerError),
+    Answer(#[source] ReplyError),
     /// No amount.
     #[error("{0}")]
     Amount(#[source] AmountError),

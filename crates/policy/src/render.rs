@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 
-use crate::answer::{Action, Question, SyscallAnswer};
 use crate::environment::EnvironmentRule;
 use crate::grammar::{Kind, SECTIONS};
 use crate::launch::When;
 use crate::layer::{SCHEMA, Sourced, Strength};
 use crate::limits::{Amount, Unit};
+use crate::reply::{Action, Question, SyscallReply};
 use crate::rule::PathRule;
 use crate::settings::{LayerPolicy, Settings};
 use crate::word::List;
@@ -250,7 +250,7 @@ fn variables(from: &Settings, strength: Strength) -> Option<String> {
 
 /// An entry of `syscalls.answers`, as a TOML table.
 #[must_use]
-pub fn answer(answer: &SyscallAnswer) -> String {
+pub fn answer(answer: &SyscallReply) -> String {
     let mut parts = match &answer.question {
         Question::Call { call, when } if when.is_empty() => vec![format!("call = {}", string(call))],
         Question::Call { call, when } => {

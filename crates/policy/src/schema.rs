@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::answer::{ACTIONS, KEYS as ANSWER};
 use crate::grammar::{Kind, SECTIONS, Section};
 use crate::launch::{Capture, When};
 use crate::layer::SCHEMA;
 use crate::limits::Unit;
 use crate::network::{Fallback, NetworkKey, NetworkList};
 use crate::parse::{ENTRY, HOOK, STANZA};
+use crate::reply::{ACTIONS, KEYS as ANSWER};
 use crate::value::{MOST_PROCESSORS, NetworkMode, Protect, View};
 use crate::word::List;
 

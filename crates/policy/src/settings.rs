@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::answer::SyscallAnswer;
 use crate::clock::StartTime;
 use crate::condition::Condition;
 use crate::environment::EnvironmentRule;
@@ -15,6 +14,7 @@ use crate::limits::{Amount, Limit};
 use crate::names::NameChange;
 use crate::network::{Fallback, NameServer, NetworkList, NetworkRule, Publish, Upstream};
 use crate::pattern::PathPattern;
+use crate::reply::SyscallReply;
 use crate::rule::PathRule;
 use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
 use crate::word::{Chosen, List, Switch, Word};
@@ -50,7 +50,7 @@ pub struct Settings {
     /// The lists of `[syscalls]`.
     pub syscalls: Vec<Sourced<SyscallRule>>,
     /// `syscalls.answers`.
-    pub answers: Vec<Sourced<SyscallAnswer>>,
+    pub answers: Vec<Sourced<SyscallReply>>,
     /// `process.processors`: how many there are inside.
     pub processors: Vec<Sourced<u32>>,
     /// `process.time`: when the clock inside starts.

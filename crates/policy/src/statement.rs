@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A merged policy as statements, and those as a policy file with origins as comments.
 
-use crate::answer::SyscallAnswer;
 use crate::environment::{EnvironmentRule, Reason};
 use crate::names::{NameSubject, built_in as built_in_names};
 use crate::render::string;
+use crate::reply::SyscallReply;
 use crate::word::Word;
 use crate::{
     Access, Amount, EffectiveGlob, Origin, PathRule, Policy, Protected, Resolved, SCHEMA, Sourced, Strength,
@@ -31,7 +31,7 @@ pub enum Value {
         reason: String,
     },
     /// What a system call is answered with.
-    Answer(SyscallAnswer),
+    Answer(SyscallReply),
 }
 
 /// One statement of a policy.

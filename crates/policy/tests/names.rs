@@ -4,8 +4,8 @@
 
 use palisade_policy::names::{NamePattern, built_in};
 use palisade_policy::{
-    Content, Layer, LayerPolicy, NameRule, NameRules, Origin, Policy, Protect, ResolveError, Standing, merge,
-    parse,
+    Content, Layer, LayerPolicy, NameRule, NameRules, NameStatus, Origin, Policy, Protect, ResolveError,
+    merge, parse,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -132,9 +132,9 @@ proptest! {
             rules.iter().filter(|rule| which(rule, &path, root)).map(definition::strictness).max()
         };
         let found = match compiled.judge(text.as_bytes(), root) {
-            Standing::Free => (None, None),
-            Standing::Protected(rule) => (Some(definition::strictness(rule)), None),
-            Standing::Holder(rule) => (None, Some(definition::strictness(rule))),
+            NameStatus::Free => (None, None),
+            NameStatus::Protected(rule) => (Some(definition::strictness(rule)), None),
+            NameStatus::Holder(rule) => (None, Some(definition::strictness(rule))),
         };
         let expected = match strictest(definition::protects) {
             None => (None, strictest(definition::begins)),
@@ -143,9 +143,9 @@ proptest! {
         prop_assert_eq!(found, expected, "{} {}", text, root);
         // The rule that is named is one that says so.
         match compiled.judge(text.as_bytes(), root) {
-            Standing::Free => {}
-            Standing::Protected(rule) => prop_assert!(definition::protects(rule, &path, root)),
-            Standing::Holder(rule) => prop_assert!(definition::begins(rule, &path, root)),
+            NameStatus::Free => {}
+            NameStatus::Protected(rule) => prop_assert!(definition::protects(rule, &path, root)),
+            NameStatus::Holder(rule) => prop_assert!(definition::begins(rule, &path, root)),
         }
     }
 
@@ -156,7 +156,7 @@ proptest! {
         whole.extend(&path);
         let _any_answer = rules.judge(&whole, root);
         whole.extend(b"/.git/hooks");
-        let protected = matches!(rules.judge(&whole, 0), Standing::Protected(_));
+        let protected = matches!(rules.judge(&whole, 0), NameStatus::Protected(_));
         prop_assert!(protected, "{:?}", whole);
     }
 }
@@ -173,9 +173,9 @@ fn a_double_star_at_an_end_says_what_holds_anyway() {
         let (with, without) = (rules(with), rules(without));
         for path in ["/w/a", "/w/c/a/d", "/w/a/b", "/w/a/c/b/d", "/w/c", "/w/b"] {
             let kind = |rules: &NameRules| match rules.judge(path.as_bytes(), 1) {
-                Standing::Free => 0,
-                Standing::Protected(_) => 1,
-                Standing::Holder(_) => 2,
+                NameStatus::Free => 0,
+                NameStatus::Protected(_) => 1,
+                NameStatus::Holder(_) => 2,
             };
             assert_eq!(kind(&with), kind(&without), "{path}");
         }
@@ -249,7 +249,7 @@ fn what_is_known_of_a_name_holds_whoever_names_it() {
 
 #[test]
 fn a_locked_name_is_not_lifted_by_a_grant() {
-    let judge = |policy: &Policy| policy.names().judge(b"/w/.git/hooks/x", 3) == Standing::Free;
+    let judge = |policy: &Policy| policy.names().judge(b"/w/.git/hooks/x", 3) == NameStatus::Free;
     assert!(judge(&Policy::default()));
     assert!(!judge(&merge(vec![lock("protect_names = ['.git/hooks']")])));
 }
@@ -374,9 +374,9 @@ fn by(policy: &Policy, name: &str) -> Option<Layer> {
 fn names_that_are_obeyed_unasked_are_on_and_the_others_are_groups_that_are_off() {
     let names = Policy::default().names();
     let kind = |path: &str| match names.judge(format!("/w/a/{path}").as_bytes(), 1) {
-        Standing::Free => "free",
-        Standing::Protected(_) => "protected",
-        Standing::Holder(_) => "holder",
+        NameStatus::Free => "free",
+        NameStatus::Protected(_) => "protected",
+        NameStatus::Holder(_) => "holder",
     };
     for name in ".tool-versions rust-toolchain rust-toolchain.toml .hg/hgrc-not-shared .hg/requires .sl/config \
         _darcs/prefs/defaults lefthook.yml lefthook.yaml lefthook-local.yml .lefthook.json .config/lefthook.toml \
@@ -406,7 +406,9 @@ fn names_that_are_obeyed_unasked_are_on_and_the_others_are_groups_that_are_off()
     assert_eq!(kind(".jj/repo"), "holder");
     assert_eq!(kind(".jj/repo/store/x"), "free");
     assert_eq!(kind(".jj/repo/config.toml"), "protected");
-    let Standing::Holder(rule) = names.judge(b"/w/.jj/repo", 1) else { panic!("it is where a name begins") };
+    let NameStatus::Holder(rule) = names.judge(b"/w/.jj/repo", 1) else {
+        panic!("it is where a name begins")
+    };
     assert!(rule.follows_file(b"Repo") && !rule.follows_file(b".jj"), "{rule}");
 }
 
@@ -417,7 +419,7 @@ fn what_packages_bring_is_not_obeyed() {
         let path = name.rule.path.replace('*', "x");
         for place in ["node_modules/p", "lib/python3/site-packages", ".cargo/registry/src/i/p"] {
             let below = format!("/w/{place}/{path}");
-            let free = names.judge(below.as_bytes(), 1) == Standing::Free;
+            let free = names.judge(below.as_bytes(), 1) == NameStatus::Free;
             let of_repository = [".git/", ".hg/"].iter().any(|own| path.starts_with(own));
             assert_eq!(free, name.rule.carried && !of_repository, "{below}");
         }

@@ -5,21 +5,21 @@
 //! is started in a sandbox of its own, by a plan of its own that is made here: it sees its libraries, the bus's socket
 //! and the file by which portals know the application, for whom it speaks (ADR 0020).
 
-pub mod attendant;
-pub(crate) mod instance;
+pub mod launcher;
+pub(crate) mod metadata;
 pub mod proxy;
 
 pub(crate) mod address;
 pub(crate) mod filter;
 
-use crate::bus::instance::RUNTIME;
+use crate::bus::metadata::RUNTIME;
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::layers::session;
 use crate::plan::planner::Isolation;
 use crate::plan::text::Text;
 use crate::plan::{
-    Bus, BusName, Conduct, Filter, Identity, IdentityKind, Landlock, Namespace, Nested, PROGRAM, Plan,
+    Bus, BusName, Filter, Identity, IdentityKind, Landlock, Lifecycle, Namespace, Nested, PROGRAM, Plan,
     SCHEMA, Step,
 };
 use crate::view::USERS;
@@ -325,7 +325,7 @@ fn information(policy: &Policy, context: &Context) -> String {
     format!(
         "[Application]\nname={id}\nruntime=runtime/{RUNTIME}/{machine}/stable\n\n\
          [Context]\n{network}\n\
-         [Instance]\nbranch=stable\narch={machine}\napp-path=/app\nruntime-path=/usr\n\
+         [InstanceMetadata]\nbranch=stable\narch={machine}\napp-path=/app\nruntime-path=/usr\n\
          session-bus-proxy={}\nsystem-bus-proxy={}\ninstance-id=",
         proxied(BusName::Session),
         proxied(BusName::System)
@@ -382,7 +382,7 @@ fn proxy(
         absent: Vec::new(),
         variables: Vec::new(),
         command,
-        conduct: Conduct { complete: true, ..Conduct::default() },
+        lifecycle: Lifecycle { complete: true, ..Lifecycle::default() },
         namespaces,
         // The bus asks who connects, and knows its own user only.
         identity: Identity {

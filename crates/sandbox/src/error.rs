@@ -236,8 +236,8 @@ impl StartError {
             Step::Answer => {
                 "start the broker, which needs a /dev/null in the sandbox that it can open for writing"
             }
-            Step::Broker => "leave somebody behind to start the broker",
-            Step::Warden => "leave somebody behind who keeps names covered",
+            Step::Broker => "start the broker stub",
+            Step::MaskRefresher => "start the mask refresher",
         };
         Self::Launch { action, source }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the planner knows of the host: asked once, remembered as what the plan depends on.
 
-use crate::package::{Purpose, Unpacked};
+use crate::package::{PlanMode, Unpacked};
 use crate::plan::text::Text;
 use crate::plan::{Input, Was};
 use foldhash::fast::RandomState;
@@ -64,7 +64,7 @@ pub struct Facts {
     /// An id that nobody uses, if the caller may map it: root's commands become it.
     pub unused_id: Option<u32>,
     /// What the plan is for.
-    pub purpose: Purpose,
+    pub purpose: PlanMode,
     /// The profile that a command is run by.
     pub profile: Option<String>,
     /// That profile's file, where it was named by a file and not by its name.
@@ -119,7 +119,7 @@ impl Facts {
             cwd,
             command: Vec::new(),
             places,
-            purpose: Purpose::default(),
+            purpose: PlanMode::default(),
             profile: None,
             profile_file: None,
             application: None,
@@ -148,8 +148,8 @@ impl Facts {
     /// The package that is launched, if one is.
     pub(crate) const fn package(&self) -> Option<&Unpacked> {
         match &self.purpose {
-            Purpose::Packed(package) => Some(package),
-            Purpose::Launch | Purpose::Pack => None,
+            PlanMode::Packed(package) => Some(package),
+            PlanMode::Launch | PlanMode::Pack => None,
         }
     }
 

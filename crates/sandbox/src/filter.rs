@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rules that a launch's filter is made of: for the launch, and for whoever asks what happens for a call.
 
-pub mod answering;
 pub mod calls;
 pub(crate) mod denials;
+pub mod replies;
 
 use crate::error::PlanError;
 use crate::facts::Facts;
-use crate::filter::answering::Answered;
+use crate::filter::replies::Answered;
 use crate::plan::planner::Isolation;
-use crate::view::wards::{self, Keeper};
+use crate::view::protection::{self, NameEnforcement};
 use palisade_policy::word::Switch;
 use palisade_policy::{NetworkMode, Policy};
 use palisade_syscall::walls::Wall;
@@ -25,16 +25,18 @@ pub(crate) struct Launch {
 }
 
 /// What is passed on to a broker for its own sake.
-pub(crate) fn passed(policy: &Policy, keeper: Keeper, learn: bool) -> Passed {
+pub(crate) fn passed(policy: &Policy, enforcement: NameEnforcement, learn: bool) -> Passed {
     let datagrams = policy.switch(Switch::Datagrams).value;
-    match keeper {
+    match enforcement {
         // While a command is learned names are judged, whoever keeps them.
         _ if learn && datagrams => Passed::UsedAndDatagrams,
         _ if learn => Passed::Used,
-        Keeper::Broker if datagrams => Passed::Datagrams,
-        Keeper::Broker => Passed::Names,
-        Keeper::Mounts | Keeper::Nobody if policy.switch(Switch::Namespaces).value => Passed::Connections,
-        Keeper::Mounts | Keeper::Nobody => Passed::Nothing,
+        NameEnforcement::Broker if datagrams => Passed::Datagrams,
+        NameEnforcement::Broker => Passed::Names,
+        NameEnforcement::Mounts | NameEnforcement::Nobody if policy.switch(Switch::Namespaces).value => {
+            Passed::Connections
+        }
+        NameEnforcement::Mounts | NameEnforcement::Nobody => Passed::Nothing,
     }
 }
 
@@ -91,8 +93,8 @@ pub(crate) fn listed(
 pub fn explained(facts: &Facts, policy: &Policy, isolation: Isolation) -> Result<Rules, PlanError> {
     let mut notes = Vec::new();
     let best_effort = policy.best_effort().value;
-    let keeper = wards::keeper(policy, isolation, best_effort, &mut notes)?;
-    let passed = passed(policy, keeper, policy.switch(Switch::Trace).value);
+    let enforcement = protection::enforcement(policy, isolation, best_effort, &mut notes)?;
+    let passed = passed(policy, enforcement, policy.switch(Switch::Trace).value);
     let account = &facts.account;
     let ids = (
         policy.uid().map_or(account.uid, |user| user.value),
@@ -108,8 +110,9 @@ pub fn explained(facts: &Facts, policy: &Policy, isolation: Isolation) -> Result
 pub fn walls(facts: &Facts, policy: &Policy, isolation: Isolation, call: Syscall) -> Vec<&'static Wall> {
     use palisade_syscall::walls::By;
     let own_namespaces = policy.switch(Switch::Namespaces).value;
-    let keeper = wards::keeper(policy, isolation, true, &mut Vec::new()).unwrap_or(Keeper::Nobody);
-    let passed = passed(policy, keeper, policy.switch(Switch::Trace).value);
+    let enforcement =
+        protection::enforcement(policy, isolation, true, &mut Vec::new()).unwrap_or(NameEnforcement::Nobody);
+    let passed = passed(policy, enforcement, policy.switch(Switch::Trace).value);
     let stands = |wall: &&Wall| match wall.by {
         By::Broker => passed.has_some(call),
         By::Landlock => facts.landlock.is_some_and(|abi| abi > 0),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From what a command used to the least it needs.
 //!
-//! - [`Journal`]: what was used, as the broker told it, path by path.
-//! - [`Account`]: what has to be granted for it, what was wanted and isn't there, what was written and
+//! - [`AccessTrace`]: what was used, as the broker told it, path by path.
+//! - [`UsageSummary`]: what has to be granted for it, what was wanted and isn't there, what was written and
 //!   is lost, which addresses were tried.
 //! - [`Givers`]: which features would give what was wanted.
 //! - [`Comparison`]: what another plan says of the same uses.
@@ -14,10 +14,9 @@
 //!
 //! Pure, but for the store of [`calls`], [`kernel`] and [`Givers`]: what must be known of the host's files is asked of a
 //! [`Host`], which [`Disk`] is. Nothing here
-//! grants: a journal holds what the walls let through, and an account of it allows no more than the launch did, except
+//! grants: a trace holds what the walls let through, and an account of it allows no more than the launch did, except
 //! that uses of many paths in one tree are brought together in the directory that holds them.
 
-mod account;
 pub mod calls;
 pub mod check;
 mod compare;
@@ -25,19 +24,20 @@ mod disk;
 mod givers;
 mod grants;
 pub mod hosts;
-mod journal;
 pub mod kernel;
 mod precedence;
 pub mod profile;
 pub mod recorder;
 pub mod second;
+mod trace;
+mod usage;
 
-pub use account::{Account, Lost, Wanted};
 pub use compare::{Change, Comparison};
 pub use disk::Disk;
 pub use givers::Givers;
 pub use grants::{Grants, Rights};
-pub use journal::{Journal, Programs};
+pub use trace::{AccessTrace, Programs};
+pub use usage::{Lost, UsageSummary, Wanted};
 
 use crate::plan::Plan;
 use palisade_policy::Policy;

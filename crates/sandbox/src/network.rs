@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a plan says of a filtered network.
 
-pub mod answers;
+pub mod approvals;
 pub mod askers;
 pub mod gateway;
 pub mod reports;

@@ -95,7 +95,7 @@ pub fn only_now() -> LayerPolicy {
 
 /// What a plan is made for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Purpose {
+pub enum PlanMode {
     /// A launch of what this host has.
     #[default]
     Launch,

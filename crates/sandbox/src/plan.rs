@@ -11,19 +11,19 @@ pub mod repository;
 pub mod store;
 pub mod text;
 
-mod answering;
 mod bus;
 mod calls;
 mod listing;
 mod network;
+mod replies;
 mod rights;
 mod step;
 
-pub use answering::{Answering, Instead, Open};
 pub use bus::{Bus, BusName, Nested};
 pub use calls::Calls;
 pub use listing::Listing;
-pub use network::{Answers, Network};
+pub use network::{Approvals, Network};
+pub use replies::{Instead, Open, SyscallReplies};
 pub use step::{Bind, Origin, Step};
 
 use crate::plan::text::Text;
@@ -67,7 +67,8 @@ pub struct Plan<'a> {
     pub command: Vec<Text<'a>>,
     /// What else a launch does.
     #[serde(borrow)]
-    pub conduct: Conduct<'a>,
+    #[serde(rename = "conduct")]
+    pub lifecycle: Lifecycle<'a>,
     /// The namespaces to make.
     pub namespaces: Vec<Namespace>,
     /// Who the command is.
@@ -116,7 +117,7 @@ pub struct Plan<'a> {
 
 /// What a launch does besides starting the command.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Conduct<'a> {
+pub struct Lifecycle<'a> {
     /// Files that arguments name are shown: it holds for arguments that name none, or for these only.
     pub pass_files: bool,
     /// The command is whole: the caller's arguments are in it.
@@ -309,7 +310,7 @@ pub struct Broker<'a> {
     pub calls: Option<Calls<'a>>,
     /// What certain calls are answered with.
     #[serde(borrow)]
-    pub answers: Option<Answering<'a>>,
+    pub answers: Option<SyscallReplies<'a>>,
     /// Trees of the host, and private ones within them.
     #[serde(borrow)]
     pub roots: Vec<Root<'a>>,
@@ -335,7 +336,7 @@ impl Broker<'_> {
         Broker {
             learn: self.learn,
             calls: self.calls.map(Calls::into_owned),
-            answers: self.answers.map(Answering::into_owned),
+            answers: self.answers.map(SyscallReplies::into_owned),
             roots: self
                 .roots
                 .into_iter()

@@ -2,13 +2,13 @@
 //! The views: what is visible before any rule speaks.
 
 pub mod closure;
-pub(crate) mod furnishing;
 pub(crate) mod in_place;
 pub(crate) mod mount_point;
+pub(crate) mod mount_table;
 pub(crate) mod mounts;
-pub(crate) mod standing;
+pub(crate) mod protection;
+pub(crate) mod resources;
 pub(crate) mod tree;
-pub(crate) mod wards;
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
@@ -65,7 +65,7 @@ pub(crate) fn compose(
     private_places(tree, facts, view)?;
     devices(tree)?;
     if view == View::System && facts.package().is_none() {
-        belongings(tree, facts)?;
+        user_toolchains(tree, facts)?;
     }
     match network {
         NetworkMode::Host if facts.package().is_none() => name_resolution(tree)?,
@@ -168,7 +168,7 @@ fn devices(tree: &mut Tree<'_>) -> Result<(), PlanError> {
 
 /// What the user's own programs need from the home that isn't there: toolchains, the rest of the
 /// repository, who they are for git.
-fn belongings(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
+fn user_toolchains(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
     let home = &facts.account.home;
     for path in toolchain::candidates(home) {
         facts.depends_on(&path, false);

@@ -3,19 +3,19 @@
 //!
 //! - [`Tally`]: where modules count; numbers in memory, nothing else
 //! - [`Counts`]: the same with names, as it is kept
-//! - [`Keeper`]: the thread that adds it to the file, so that nobody waits for a disk
+//! - [`MetricsThread`]: the thread that adds it to the file, so that nobody waits for a disk
 //!
 //! What the user doesn't want remembered isn't counted: see [`modules::counts`](crate::modules::counts).
 
 mod file;
-mod keeper;
+mod metrics_thread;
 
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
 pub use file::{CountsError, FILE, read};
-pub use keeper::Keeper;
+pub use metrics_thread::MetricsThread;
 
 /// So many of the latest rulings are kept.
 pub const LATEST: usize = 50;

@@ -5,14 +5,14 @@
 //! - [`incognito`]: lines that aren't remembered
 //! - [`ghost`]: taking what is shown dim behind the cursor
 //! - [`history`]: what was typed before
-//! - [`guard`]: asking before a line does harm
+//! - [`line_guard`]: asking before a line does harm
 //! - [`counts`]: what happens, in numbers
 //! - [`recorder`]: what is on the screen, as asciicast
 
 pub mod counts;
 pub mod ghost;
-pub mod guard;
 pub mod history;
 pub mod incognito;
 pub mod keymap;
+pub mod line_guard;
 pub mod recorder;

@@ -44,12 +44,12 @@ pub struct Facts<'a> {
     /// Nothing is remembered.
     pub incognito: bool,
     /// What the guard does.
-    pub guard: Guard,
+    pub guard: LineGuardState,
 }
 
 /// What the guard does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guard {
+pub enum LineGuardState {
     /// There is none.
     Off,
     /// It looks at lines.
@@ -126,9 +126,9 @@ impl Part {
             Self::Incognito if facts.incognito => to.write_str("incognito"),
             Self::Incognito => Ok(()),
             Self::Guard => to.write_str(match facts.guard {
-                Guard::Off => "no guard",
-                Guard::On => "guard",
-                Guard::Holds => "guard: not run",
+                LineGuardState::Off => "no guard",
+                LineGuardState::On => "guard",
+                LineGuardState::Holds => "guard: not run",
             }),
         }
     }
@@ -166,7 +166,8 @@ mod tests {
         columns: usize,
     ) -> String {
         let (directory, home) = ("/home/me/src", "/home/me");
-        let mut facts = Facts { context, directory, home, last: None, incognito: false, guard: Guard::On };
+        let mut facts =
+            Facts { context, directory, home, last: None, incognito: false, guard: LineGuardState::On };
         change(&mut facts);
         let mut text = String::with_capacity(4096);
         compose(parts, &facts, columns, &mut text);
@@ -186,7 +187,7 @@ mod tests {
             let all = |facts: &mut Facts<'_>| {
                 facts.last = Some((130, Duration::from_millis(2345)));
                 facts.incognito = true;
-                facts.guard = Guard::Holds;
+                facts.guard = LineGuardState::Holds;
             };
             assert_eq!(in_front(parts, &somebody, all, columns), wanted);
         }
@@ -196,7 +197,7 @@ mod tests {
     fn directories_below_home_only_are_shortened() {
         let of = |directory: &str, columns| {
             let context = Foreground::default();
-            let (home, guard) = ("/home/me", Guard::On);
+            let (home, guard) = ("/home/me", LineGuardState::On);
             let facts = Facts { context: &context, directory, home, last: None, incognito: false, guard };
             let mut text = String::with_capacity(4096);
             compose(&[Part::Directory], &facts, columns, &mut text);

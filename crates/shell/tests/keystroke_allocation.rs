@@ -9,7 +9,7 @@ use palisade_shell::counts::Tally;
 use palisade_shell::engine::{Engine, Phase};
 use palisade_shell::history::{Entry, Index, Privacy};
 use palisade_shell::mark::Nonce;
-use palisade_shell::modules::{counts, ghost, guard, history, incognito, keymap};
+use palisade_shell::modules::{counts, ghost, history, incognito, keymap, line_guard};
 use palisade_shell::settings::Settings;
 use palisade_sys::counting::{Counting, allocations};
 use std::path::Path;
@@ -32,7 +32,7 @@ fn engine(tally: &Rc<Tally>, state: &Path) -> Engine {
         .collect();
     let settings = Settings::default();
     let counting = counts::Counting::in_directory(state, Rc::clone(tally), Privacy::default());
-    let guard = guard::Guard::new(&classify::Settings::default()).unwrap();
+    let guard = line_guard::LineGuard::new(&classify::Settings::default()).unwrap();
     let modules: Vec<Box<dyn Module>> = vec![
         Box::new(counting),
         Box::new(keymap::Keymap::new(&settings.keys)),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who answers the calls that a command's filter passes on.
 //!
-//! Before the command there is its broker's *keeper*: a process with the command's user, file tree
+//! Before the command there is its broker's *stub*: a process with the command's user, file tree
 //! and Landlock domain, but outside its PID namespace, so that nothing inside can name it. It
 //! shares the launcher's memory and sleeps until the first call is passed on, then forks the
 //! broker: a process with memory of its own, which has everything at hand that the launcher had,
-//! and whose end its keeper sees. A command that never makes such a call never pays for a broker.
+//! and whose end its stub sees. A command that never makes such a call never pays for a broker.
 //!
 //! When either dies the listener has no holder left, and the kernel answers every such call with
 //! an error: it fails closed.
@@ -30,7 +30,7 @@ pub const MOST_GIVEN: usize = 8;
 #[derive(Debug)]
 pub struct Broker(pub(crate) Arc<Setup>);
 
-/// What the keeper uses: kept until it has been reaped.
+/// What the stub uses: kept until it has been reaped.
 pub(crate) struct Setup {
     /// The launcher's process id. Whoever it leaves behind may be given to any process, not only to
     /// the system's first.
@@ -44,9 +44,9 @@ pub(crate) struct Setup {
     member: Option<OwnedFd>,
     /// The broker watches programs begin.
     watches: bool,
-    /// By the command: the filter's listener, in the table that builder, keeper and launcher share.
+    /// By the command: the filter's listener, in the table that builder, stub and launcher share.
     pub(crate) listener: Event,
-    /// By the keeper: it has a table of its own.
+    /// By the stub: it has a table of its own.
     pub(crate) settled: Event,
 }
 
@@ -125,15 +125,15 @@ impl Broker {
         self.0.proc.as_raw_fd()
     }
 
-    /// Tells the keeper the filter's listener; a negative number: there is none.
+    /// Tells the stub the filter's listener; a negative number: there is none.
     pub(crate) fn hand_over(&self, listener: Fd) {
         self.0.listener.report(u32::try_from(listener).map_err(|_none| Errno::BADF));
     }
 
-    /// Makes the keeper, a child of the launcher; `born` gets its pid.
+    /// Makes the stub, a child of the launcher; `born` gets its pid.
     ///
     /// # Safety
-    /// `stack` must stay valid until the keeper has been reaped, and so must the setup.
+    /// `stack` must stay valid until the stub has been reaped, and so must the setup.
     pub(crate) unsafe fn keep(&self, stack: *mut Stack, born: *mut i32) -> raw::Result<()> {
         let setup: *const Setup = Arc::as_ptr(&self.0);
         // SAFETY: needed to make a process that shares memory. Sound: by the caller's promise, and
@@ -171,7 +171,7 @@ pub struct Station {
 /// have made themselves undumpable could make no brokered call.
 const PTRACE: u32 = 1 << 19;
 
-/// The keeper.
+/// The stub.
 ///
 /// # Safety
 /// `argument` points to a [`Setup`] that outlives the process.
@@ -181,14 +181,14 @@ unsafe extern "C" fn attend(argument: *mut c_void) -> ! {
     let prepared = prepare(setup);
     setup.settled.report(prepared.map(|_listener| 0));
     match prepared {
-        Ok(listener) => Keeper { listener, setup }.attend(),
+        Ok(listener) => Stub { listener, setup }.attend(),
         Err(_told) => raw::exit(1),
     }
 }
 
-/// Gives up what a keeper doesn't need, and waits for the listener.
+/// Gives up what a stub doesn't need, and waits for the listener.
 fn prepare(setup: &Setup) -> raw::Result<Fd> {
-    let _name_is_cosmetic = raw::prctl(libc::PR_SET_NAME, c"palisade-keeper".as_ptr() as usize, 0);
+    let _name_is_cosmetic = raw::prctl(libc::PR_SET_NAME, c"palisade-stub".as_ptr() as usize, 0);
     crate::init::die_with_parent()?;
     let lost = || raw::getppid() != setup.owner;
     if lost() {
@@ -208,15 +208,15 @@ fn prepare(setup: &Setup) -> raw::Result<Fd> {
     Ok(listener)
 }
 
-/// What a keeper keeps open at most.
+/// What a stub keeps open at most.
 const KEPT: usize = 5 + MOST_GIVEN;
 
-struct Keeper<'s> {
+struct Stub<'s> {
     listener: Fd,
     setup: &'s Setup,
 }
 
-impl Keeper<'_> {
+impl Stub<'_> {
     /// Waits for the first call, forks the broker and waits for its end.
     fn attend(self) -> ! {
         match raw::poll_in(self.listener) {
@@ -225,13 +225,13 @@ impl Keeper<'_> {
             _ => raw::exit(0),
         }
         rest::acquire();
-        let keeper = raw::getpid();
+        let stub = raw::getpid();
         // SAFETY: needed for a process with memory of its own in which the C library works. Sound:
         // the launcher rests, so what is copied is in order, and it is the only other user of the
         // thread-local storage shared with it.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            self.serve(keeper);
+            self.serve(stub);
         }
         rest::release();
         // Everything but the listener is closed.
@@ -254,13 +254,13 @@ impl Keeper<'_> {
         let listener = crate::notify::Listener::from(unsafe { OwnedFd::from_raw_fd(self.listener) });
         while raw::poll_in_within(self.listener, QUIET).is_ok_and(|events| events & libc::POLLIN != 0) {
             if let Ok(call) = listener.receive() {
-                let _killed = listener.answer(call.id, crate::notify::Answer::Error(Errno::NOSYS));
+                let _killed = listener.answer(call.id, crate::notify::Reply::Error(Errno::NOSYS));
             }
         }
     }
 
     /// The broker's process.
-    fn serve(self, keeper: i32) -> ! {
+    fn serve(self, stub: i32) -> ! {
         // In this copy of memory the lock is held, by nobody.
         rest::release();
         let prepared = crate::init::die_with_parent()
@@ -268,7 +268,7 @@ impl Keeper<'_> {
             .and_then(|()| raw::prctl(libc::PR_SET_NAME, c"palisade-broker".as_ptr() as usize, 0))
             // What it was copied from may have been dumpable at this moment, see `command::be_watched`.
             .and_then(|_| raw::prctl(libc::PR_SET_DUMPABLE, 0, 0));
-        if prepared.is_err() || raw::getppid() != keeper {
+        if prepared.is_err() || raw::getppid() != stub {
             raw::exit(1);
         }
         // By who opened the file it is decided that it may. Before anything grows, and before there are threads.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The builder: makes init, the file tree, keeper and warden if there are to be any, and the command.
+//! The builder: makes init, the file tree, stub and refresher if there are to be any, and the command.
 //!
 //! It shares the launcher's memory and uses raw calls only.
 
@@ -78,11 +78,11 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
         None => None,
     };
     raw::prctl(libc::PR_SET_DUMPABLE, 0, 0).map_err(at(Step::Enter))?;
-    if let Some(warden) = launch.warden {
+    if let Some(refresher) = launch.refresher {
         // SAFETY: needed to make a process that shares memory. Sound: stack and setup are kept by
-        // `Memory` until the warden has been reaped, and by `start` if the launch fails.
-        unsafe { warden.start(init, shared.warden_stack, &raw mut shared.warden) }
-            .map_err(at(Step::Warden))?;
+        // `Memory` until the refresher has been reaped, and by `start` if the launch fails.
+        unsafe { refresher.start(init, shared.refresher_stack, &raw mut shared.refresher) }
+            .map_err(at(Step::MaskRefresher))?;
     }
     raw::close(init).map_err(at(Step::Descriptors))?;
     shared.stamps.network = shared.stamp();
@@ -94,9 +94,9 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
         // does for itself otherwise is done here, for both.
         command::restrict(shared)?;
         // SAFETY: needed to make a process that shares memory. Sound: stack and setup are kept by
-        // `Memory` until the keeper has been reaped, and by `start` if the launch fails.
-        unsafe { broker.keep(shared.keeper_stack, &raw mut shared.keeper) }.map_err(at(Step::Broker))?;
-        // The listener, which the command gets, must be the keeper's.
+        // `Memory` until the stub has been reaped, and by `start` if the launch fails.
+        unsafe { broker.keep(shared.stub_stack, &raw mut shared.stub) }.map_err(at(Step::Broker))?;
+        // The listener, which the command gets, must be the stub's.
         files = libc::CLONE_FILES;
     }
     // From here on children are inside.

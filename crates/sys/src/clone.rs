@@ -43,7 +43,7 @@ impl Stack {
     const UNTOUCHED: Self = Self(MaybeUninit::uninit());
 }
 
-/// The stacks of one launch: for command, init, builder, keeper and warden.
+/// The stacks of one launch: for command, init, builder, stub and refresher.
 ///
 /// The first launch of a process, in `palisade run` the only one, uses memory that is there
 /// already. Three mappings made and unmade cost 30 µs, most of it for telling the other processor,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who is asked before a file is opened or executed (`fanotify(7)`).
 //!
-//! Two kinds of groups: [`Gate`] is asked and answers, [`Witness`] hears afterwards that a file was changed.
+//! Two kinds of groups: [`Gate`] is asked and answers, [`NotificationGroup`] hears afterwards that a file was changed.
 
 use crate::raw;
 use core::ffi::CStr;
@@ -338,12 +338,12 @@ impl AsFd for Gate {
 
 /// A group that hears afterwards which files were changed, by their handles.
 #[derive(Debug)]
-pub struct Witness(OwnedFd);
+pub struct NotificationGroup(OwnedFd);
 
 /// `struct fanotify_event_info_header`, `fsid` and the head of `struct file_handle`.
 const FID_HEAD: usize = 4 + 8 + 8;
 
-impl Witness {
+impl NotificationGroup {
     /// Makes one, with a queue and marks without limits.
     ///
     /// # Errors
@@ -367,7 +367,7 @@ impl Witness {
         mark(self.0.as_fd(), flags, libc::FAN_CLOSE_WRITE | libc::FAN_ATTRIB, Target::File(file))
     }
 
-    /// [`Witness::listen`] for every file of the file system that `path` is on.
+    /// [`NotificationGroup::listen`] for every file of the file system that `path` is on.
     ///
     /// # Errors
     /// `EOPNOTSUPP`, `ENODEV`, `EXDEV` where files have no handles.
@@ -393,7 +393,7 @@ impl Witness {
     }
 }
 
-impl AsFd for Witness {
+impl AsFd for NotificationGroup {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -116,7 +116,7 @@ pub struct Apart<'a> {
 pub fn apart(apart: &Apart<'_>, work: impl FnOnce()) -> io::Result<i32> {
     let parent = raw::getpid();
     // SAFETY: needed for a child with all of this process's code and none of its rights. Sound: whatever shares this
-    // process's memory (keeper, warden, init) uses raw calls only and holds no lock of the C library's; a thread that
+    // process's memory (stub, refresher, init) uses raw calls only and holds no lock of the C library's; a thread that
     // writes events may be at work, whose queue and file the child doesn't touch, and the C library's `fork` puts its
     // own locks, the allocator's among them, in order for the child.
     match unsafe { libc::fork() } {

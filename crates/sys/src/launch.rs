@@ -19,8 +19,8 @@
 //! idle cores only the longer of the two counts.
 //!
 //! With a broker ([`Broker`]) there is a fifth, made by the builder as the launcher's child too: the
-//! keeper, which stands by for the first call that the filter passes on; and with covers over names
-//! that others may replace a sixth, the [`Warden`]. What the builder does is in `builder`.
+//! stub, which stands by for the first call that the filter passes on; and with covers over names
+//! that others may replace a sixth, the [`MaskRefresher`]. What the builder does is in `builder`.
 
 use crate::broker;
 use crate::builder::build;
@@ -29,18 +29,18 @@ use crate::command;
 pub(crate) use crate::init::Assignment;
 use crate::init::Meeting;
 use crate::landlock::Handled;
+use crate::mask_refresher;
 use crate::network::Network;
 use crate::operation::{Operation, Progress, TreeSlot};
 use crate::raw::{self, Fd};
 use crate::rest::Active;
-use crate::warden;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 pub use crate::broker::{Broker, MOST_GIVEN, Serve, Station};
 pub use crate::command::{Command, Limit, Place, StringArray};
-pub use crate::warden::{By, Cover, Warden};
+pub use crate::mask_refresher::{By, Mask, MaskRefresher};
 
 /// Which namespaces to make; a set of `CLONE_NEW*` bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -120,7 +120,7 @@ pub struct Launch<'a> {
     /// Who answers the calls that the filter passes on. Needs namespaces.
     pub broker: Option<&'a Broker>,
     /// Who keeps covers on. Needs namespaces.
-    pub warden: Option<&'a Warden>,
+    pub refresher: Option<&'a MaskRefresher>,
     /// What of the network is served from outside. Needs a network namespace.
     pub network: Option<&'a Network>,
     /// Record when each part was done.
@@ -130,7 +130,7 @@ pub struct Launch<'a> {
 impl Launch<'_> {
     /// The host's `/proc`, if processes of the launch are to be outside the PID namespace.
     pub(crate) fn outside_proc(&self) -> Option<Fd> {
-        self.broker.map(Broker::proc).or_else(|| self.warden.map(Warden::proc))
+        self.broker.map(Broker::proc).or_else(|| self.refresher.map(MaskRefresher::proc))
     }
 }
 
@@ -190,10 +190,10 @@ pub enum Step {
     Builder,
     /// Starting the broker, for the first call of all.
     Answer,
-    /// Making the broker's keeper.
+    /// Making the broker's stub.
     Broker,
-    /// Making the warden, and covering what is to stay covered.
-    Warden,
+    /// Making the refresher, and covering what is to stay covered.
+    MaskRefresher,
 }
 
 /// Why a launch failed.
@@ -236,21 +236,21 @@ pub struct Started {
     pub stamps: Stamps,
     /// The builder, dead already, to be reaped.
     pub builder: Option<i32>,
-    /// The broker's keeper, to be killed and reaped.
-    pub keeper: Option<i32>,
-    /// The warden, to be killed and reaped.
-    pub warden: Option<i32>,
-    /// To be dropped only when init has been killed, keeper and warden reaped.
+    /// The broker's stub, to be killed and reaped.
+    pub stub: Option<i32>,
+    /// The refresher, to be killed and reaped.
+    pub refresher: Option<i32>,
+    /// To be dropped only when init has been killed, stub and refresher reaped.
     pub memory: Memory,
 }
 
-/// Memory that init and keeper run on. Once killed init doesn't use it any more: it sleeps in a
+/// Memory that init and stub run on. Once killed init doesn't use it any more: it sleeps in a
 /// system call, from which a killed process never returns.
 pub struct Memory {
     active: Option<Active>,
     _stacks: Stacks,
     _broker: Option<Arc<broker::Setup>>,
-    _warden: Option<Arc<warden::Setup>>,
+    _refresher: Option<Arc<mask_refresher::Setup>>,
 }
 
 impl core::fmt::Debug for Memory {
@@ -280,14 +280,14 @@ pub(crate) struct Shared<'a> {
     pub(crate) listener: Fd,
     pub(crate) command_stack: *mut Stack,
     pub(crate) init_stack: *mut Stack,
-    pub(crate) keeper_stack: *mut Stack,
-    pub(crate) warden_stack: *mut Stack,
+    pub(crate) stub_stack: *mut Stack,
+    pub(crate) refresher_stack: *mut Stack,
     pub(crate) assignment: &'a Assignment<'a>,
     pub(crate) init: i32,
     /// Written by the kernel at the command's birth: the builder may die before it can.
     pub(crate) command: i32,
-    pub(crate) keeper: i32,
-    pub(crate) warden: i32,
+    pub(crate) stub: i32,
+    pub(crate) refresher: i32,
     /// The builder has done its part, and the command has executed or exited.
     pub(crate) built: bool,
 }
@@ -320,13 +320,13 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         listener: -1,
         command_stack: stacks.of(0),
         init_stack: stacks.of(1),
-        keeper_stack: stacks.of(3),
-        warden_stack: stacks.of(4),
+        stub_stack: stacks.of(3),
+        refresher_stack: stacks.of(4),
         assignment: &in_place,
         init: 0,
         command: 0,
-        keeper: 0,
-        warden: 0,
+        stub: 0,
+        refresher: 0,
         built: false,
     };
     shared.stamps.start = shared.stamp();
@@ -387,12 +387,12 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     }
     drop(inner);
     if let Some(broker) = launch.broker
-        && shared.keeper > 0
+        && shared.stub > 0
         && shared.listener >= 0
     {
-        let keeper = shared.keeper;
-        let settled = broker.0.settled.wait(|| !matches!(crate::wait::poll(keeper), Ok(None)));
-        // The keeper has a copy in a table of its own.
+        let stub = shared.stub;
+        let settled = broker.0.settled.wait(|| !matches!(crate::wait::poll(stub), Ok(None)));
+        // The stub has a copy in a table of its own.
         let closed = raw::close(shared.listener);
         if shared.failure.is_none() {
             shared.failure = settled.map(drop).and(closed).map_err(at(Step::Broker)).err();
@@ -401,7 +401,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
 
     // No execution fails so but one that was passed on, and that nobody answered.
     let unanswered = |failure: Failure| match failure {
-        Failure { step: Step::Exec, errno: Errno::NOSYS } if shared.keeper > 0 => {
+        Failure { step: Step::Exec, errno: Errno::NOSYS } if shared.stub > 0 => {
             Failure { step: Step::Answer, ..failure }
         }
         other => other,
@@ -413,7 +413,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     if let Some(failure) = failure {
         // Init can't finish dying before every process inside has been reaped, and the command is
         // this process's to reap.
-        for pid in [shared.command, shared.init, shared.keeper, shared.warden] {
+        for pid in [shared.command, shared.init, shared.stub, shared.refresher] {
             if pid > 0 {
                 let _gone_already = raw::kill(pid, libc::SIGKILL);
                 let _reaped = crate::wait::blocking(pid);
@@ -430,13 +430,13 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         lifeline: Some(outer),
         stamps: shared.stamps,
         builder: reaped.is_none().then_some(builder),
-        keeper: (shared.keeper > 0).then_some(shared.keeper),
-        warden: (shared.warden > 0).then_some(shared.warden),
+        stub: (shared.stub > 0).then_some(shared.stub),
+        refresher: (shared.refresher > 0).then_some(shared.refresher),
         memory: Memory {
             active,
             _stacks: stacks,
             _broker: launch.broker.map(|broker| Arc::clone(&broker.0)),
-            _warden: launch.warden.map(|warden| Arc::clone(&warden.0)),
+            _refresher: launch.refresher.map(|refresher| Arc::clone(&refresher.0)),
         },
     })
 }
@@ -454,13 +454,13 @@ pub fn replace(launch: &Launch<'_>) -> Failure {
         listener: -1,
         command_stack: core::ptr::null_mut(),
         init_stack: core::ptr::null_mut(),
-        keeper_stack: core::ptr::null_mut(),
-        warden_stack: core::ptr::null_mut(),
+        stub_stack: core::ptr::null_mut(),
+        refresher_stack: core::ptr::null_mut(),
         assignment: &assignment,
         init: 0,
         command: 0,
-        keeper: 0,
-        warden: 0,
+        stub: 0,
+        refresher: 0,
         built: false,
     };
     command::become_command(&mut shared)
@@ -492,9 +492,9 @@ fn start_in_place(shared: &mut Shared<'_>, stacks: Stacks) -> Result<Started, Fa
         lifeline: None,
         stamps: shared.stamps,
         builder: None,
-        keeper: None,
-        warden: None,
-        memory: Memory { active: None, _stacks: stacks, _broker: None, _warden: None },
+        stub: None,
+        refresher: None,
+        memory: Memory { active: None, _stacks: stacks, _broker: None, _refresher: None },
     })
 }
 

@@ -20,9 +20,9 @@
 //! - [`lease`]: whether anybody writes; [`verity`]: whether anybody can
 //! - [`record_lock`]: bytes of a file that somebody holds for as long as they live
 //! - [`fork`]: work in somebody else's name
-//! - [`timed`]: executing with the clock in view; [`held`]: executing when told to
+//! - [`timed`]: executing with the clock in view; [`suspended`]: executing when told to
 //! - [`tracee`]: who is watched while it executes a program
-//! - [`seal`]: whether the program's file carries a package
+//! - [`trailer`]: whether the program's file carries a package
 //! - [`terminal`]: a program behind a pseudo-terminal, and putting a terminal in order again
 //! - [`arena`]: memory for programs that start and end
 //! - [`counting`]: memory for programs that measure; [`counted`]: calls and instructions of programs that are measured
@@ -45,10 +45,10 @@ pub mod counting;
 pub mod datagram;
 pub mod fanotify;
 pub mod fork;
-pub mod held;
 pub mod landlock;
 pub mod launch;
 pub mod lease;
+pub mod mask_refresher;
 pub mod memory;
 pub mod mount;
 pub mod network;
@@ -58,12 +58,12 @@ pub mod peer;
 pub mod probe;
 pub mod process;
 pub mod record_lock;
-pub mod seal;
 pub mod seccomp;
+pub mod suspended;
 pub mod terminal;
 pub mod timed;
 pub mod tracee;
+pub mod trailer;
 pub mod usage;
 pub mod verity;
 pub mod wait;
-pub mod warden;

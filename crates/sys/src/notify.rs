@@ -51,7 +51,7 @@ struct AddDescriptor {
 
 /// What a waiting call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Reply {
     /// This value.
     Value(i64),
     /// This error.
@@ -142,12 +142,12 @@ impl Listener {
     ///
     /// # Errors
     /// `ENOENT` when it waits no more: its caller was killed.
-    pub fn answer(&self, id: u64, answer: Answer) -> Result<()> {
+    pub fn answer(&self, id: u64, answer: Reply) -> Result<()> {
         let mut response = Response { id, value: 0, error: 0, flags: 0 };
         match answer {
-            Answer::Value(value) => response.value = value,
-            Answer::Error(errno) => response.error = -errno.raw_os_error(),
-            Answer::Continue => response.flags = CONTINUE,
+            Reply::Value(value) => response.value = value,
+            Reply::Error(errno) => response.error = -errno.raw_os_error(),
+            Reply::Continue => response.flags = CONTINUE,
         }
         // SAFETY: needed, see `ioctl`. Sound: the structure is the request's and outlives the call.
         retry_on_intr(|| unsafe { ioctl(self.as_fd(), SEND, &raw mut response as usize) }).map(drop)

@@ -11,32 +11,31 @@
 //! (`palisade_sys::launch::Broker`): fooled or compromised, it can do nothing to files that the
 //! command couldn't do; what it adds is only refusals.
 //!
-//! In reading order: [`Server`] (what it is given), `crew` (its workers), `calls` (which call goes where),
+//! In reading order: [`Server`] (what it is given), `workers` (its workers), `calls` (which call goes where),
 //! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
-//! [`guard`] (what is refused) with `deed` (what a rule lets be done) and `way` (what lies above a name) and `walls` (what else refuses), `open` with `how` and `literal`, `tree` with `readable`, `links` (where they lead), `attributes`, `sockets` with `bound` and `send` (the calls themselves), `times`, `modes` (which give rights away), `identity` (what tells a file from a later one),
+//! [`name_policy`] (what is refused) with `operation` (what a rule lets be done) and `way` (what lies above a name) and `walls` (what else refuses), `open` with `how` and `literal`, `tree` with `readable`, `links` (where they lead), `attributes`, `sockets` with `bound` and `send` (the calls themselves), `times`, `modes` (which give rights away), `identity` (what tells a file from a later one),
 //! `waiter` with `signals` (calls that wait), `config` (files that may change if the change is harmless) with `written` (by who doesn't rename), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
 //! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), `refusals` (calls that the filter refuses), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
 
-pub mod answers;
 mod attributes;
 mod bound;
 mod caller;
 mod calls;
 mod clock;
 mod config;
-mod crew;
-mod deed;
 mod given_names;
-pub mod guard;
 mod how;
 mod identity;
 mod links;
 mod literal;
 mod modes;
+pub mod name_policy;
 mod observe;
 mod open;
+mod operation;
 mod readable;
 mod refusals;
+pub mod replies;
 pub mod report;
 mod repository;
 mod resolve;
@@ -51,14 +50,15 @@ pub mod unlearned;
 mod waiter;
 mod walls;
 mod way;
+mod workers;
 mod written;
 
 use crate::broker::caller::Callers;
-use crate::broker::guard::{Guard, Wards};
+use crate::broker::name_policy::{NamePolicy, ProtectedPaths};
 use crate::broker::report::Reporter;
 use crate::{Arch, Filter};
 use palisade_sys::launch::Station;
-use palisade_sys::notify::{Answer, Listener};
+use palisade_sys::notify::{Listener, Reply};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -68,7 +68,7 @@ use std::sync::{Arc, RwLock};
 #[derive(Clone, Debug)]
 pub struct Server {
     /// What is protected, and where.
-    pub wards: Wards,
+    pub protected_paths: ProtectedPaths,
     /// The command's filter.
     pub command: Filter,
     /// The filter that the broker itself runs under.
@@ -82,16 +82,16 @@ pub struct Server {
     /// Calls that are passed on because they weren't learned.
     pub unlearned: Option<unlearned::Unlearned>,
     /// What the policy answers itself.
-    pub answers: Option<answers::Answers>,
+    pub answers: Option<replies::PolicyReplies>,
 }
 
 /// What the workers share.
 struct Shared {
     listener: Listener,
-    crew: crew::Crew,
+    workers: workers::Workers,
     proc: OwnedFd,
     callers: Callers,
-    guard: Guard,
+    name_policy: NamePolicy,
     refusals: refusals::Refusals,
     /// Held shared while a name is judged and the call made; alone by what moves directories or
     /// replaces files by content, so that no path changes its meaning in between.
@@ -107,7 +107,7 @@ struct Shared {
     terminal: Option<OwnedFd>,
     observer: Option<observe::Observer>,
     judge: Option<unlearned::Judge>,
-    answerer: Option<answers::Answerer>,
+    answerer: Option<replies::Replier>,
     /// Where the time is the policy's.
     programs: Option<clock::programs::Programs>,
 }
@@ -130,7 +130,7 @@ impl Server {
     /// Nobody watches calls, but the user is asked about some.
     fn asked(&self) -> Option<unlearned::Unlearned> {
         let answers = self.answers.as_ref()?;
-        let asks = answers.calls.iter().any(|answer| answer.made == answers::Made::Question);
+        let asks = answers.calls.iter().any(|answer| answer.made == replies::Made::Question);
         asks.then(|| unlearned::Unlearned {
             numbers: crate::Numbers::default(),
             fate: unlearned::Fate::Refuse,
@@ -145,10 +145,10 @@ impl Server {
         let _slower_without = listener.wake_synchronously();
         let shared = Arc::new(Shared {
             listener,
-            crew: crew::Crew::default(),
+            workers: workers::Workers::default(),
             proc,
             callers: Callers::new(),
-            guard: Guard::new(self.wards.clone()),
+            name_policy: NamePolicy::new(self.protected_paths.clone()),
             refusals: refusals::Refusals::new(self.command.clone()),
             order: RwLock::new(()),
             reporter: Reporter::new(reports),
@@ -163,10 +163,10 @@ impl Server {
             observer: self.learn.then(observe::Observer::default),
             judge: self.unlearned.clone().or_else(|| self.asked()).map(unlearned::Judge::new),
             programs: self.has_clock().then(clock::programs::Programs::default),
-            answerer: self.answers.clone().map(|answers| answers::Answerer::new(answers, given)),
+            answerer: self.answers.clone().map(|answers| replies::Replier::new(answers, given)),
         });
         let filter = self.filter.clone();
-        let workers = crew::start(&shared, move |shared| {
+        let workers = workers::start(&shared, move |shared| {
             shared.own_directory()?;
             palisade_sys::seccomp::install(&filter.program)
         })?;
@@ -185,7 +185,7 @@ struct Worker<'s> {
     shared: &'s Arc<Shared>,
     umask: core::cell::Cell<u32>,
     /// What the present call would do to names, if somebody wants to know.
-    deeds: core::cell::RefCell<Vec<observe::Done>>,
+    operations: core::cell::RefCell<Vec<observe::Done>>,
     /// Directories that are locked for the present call.
     locks: repository::Locks,
     spot: together::Spot,
@@ -257,7 +257,7 @@ impl<'s> Worker<'s> {
         Self {
             shared,
             umask: core::cell::Cell::new(shared.umask),
-            deeds: core::cell::RefCell::default(),
+            operations: core::cell::RefCell::default(),
             locks: repository::Locks::default(),
             spot: together::Spot::default(),
             judged: walls::Judged::default(),
@@ -265,7 +265,7 @@ impl<'s> Worker<'s> {
     }
 
     fn answer(&self, call: &palisade_sys::notify::Notification) {
-        self.spot.meet(call.thread, self.shared.crew.is_helped());
+        self.spot.meet(call.thread, self.shared.workers.is_helped());
         self.judged.begin();
         self.place_written();
         // Before everything else, some of which lets calls go on.
@@ -295,17 +295,17 @@ impl<'s> Worker<'s> {
     fn conclude(&self, call: &palisade_sys::notify::Notification, outcome: Result<Outcome, Errno>) {
         let listener = &self.shared.listener;
         let answer = match outcome {
-            Ok(Outcome::Value(value)) => Answer::Value(value),
+            Ok(Outcome::Value(value)) => Reply::Value(value),
             Ok(Outcome::Continue) => match &self.shared.programs {
                 Some(programs) if crate::group::EXECUTING.contains(&calls::name_of(call)) => {
                     programs.meet(self.shared, call);
                     return self.locks.release();
                 }
-                _ => Answer::Continue,
+                _ => Reply::Continue,
             },
             Ok(Outcome::File(given)) => deliver(listener, call.into(), given, Some(&self.spot)),
             Ok(Outcome::Later) => return self.locks.release(),
-            Err(errno) => Answer::Error(errno),
+            Err(errno) => Reply::Error(errno),
         };
         // Fails when the caller was killed meanwhile.
         let _nobody_waits = listener.answer(call.id, answer);
@@ -368,15 +368,15 @@ impl Given {
 /// was asked for one, and what the caller can't have must stay as it was.
 ///
 /// `spot` is that of the calling worker, if it is one that answers calls all the time.
-fn deliver(listener: &Listener, call: Call, given: Given, spot: Option<&together::Spot>) -> Answer {
+fn deliver(listener: &Listener, call: Call, given: Given, spot: Option<&together::Spot>) -> Reply {
     let number = {
         let _together = spot.map(|spot| spot.share_with(call.thread));
         listener.give(call.id, given.file.as_fd(), given.close_on_exec)
     };
     // Refused for a file that can only grow, say, the caller is told so; the number stays taken.
     match number.and_then(|number| given.empty().map(|()| number)) {
-        Ok(number) => Answer::Value(number.into()),
-        Err(errno) => Answer::Error(errno),
+        Ok(number) => Reply::Value(number.into()),
+        Err(errno) => Reply::Error(errno),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which calls know the time of day, for a sandbox with a time of its own.
 
-use crate::broker::answers::{Answer, Made};
+use crate::broker::replies::{Made, PolicyReply};
 use crate::group::EXECUTING;
 use crate::{Action, Arch, Rule, Rules, Syscall};
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ impl Rules {
     /// These rules, with the calls passed on that know the time of day (`data/clock.list`), unless an earlier rule
     /// answers them; and what a broker does with them.
     #[must_use]
-    pub fn timed(mut self, arch: Arch) -> (Self, Vec<Answer>) {
+    pub fn timed(mut self, arch: Arch) -> (Self, Vec<PolicyReply>) {
         let mut answers = Vec::new();
         for (call, rule) in CLOCK_LIST.iter() {
             self.add(*call, rule.clone());
@@ -23,7 +23,7 @@ impl Rules {
                 && !EXECUTING.contains(&call.name())
                 && let Some(number) = call.number(arch)
             {
-                answers.push(Answer { number, tests: rule.tests.clone(), made: Made::Clock });
+                answers.push(PolicyReply { number, tests: rule.tests.clone(), made: Made::Clock });
             }
         }
         (self, answers)

@@ -88,7 +88,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::{Given, rule};
+    use crate::reply::{ReplyAction, rule};
     use crate::{Arch, Call};
 
     fn decide(rules: &Rules, name: &str, arguments: &[u64]) -> Action {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_a_policy_says_comes_first() {
-        let answers = vec![rule("setuid", "", Given::Return(0), "x").unwrap()];
+        let answers = vec![rule("setuid", "", ReplyAction::Return(0), "x").unwrap()];
         let rules = Rules::deny_list().answered(answers).alone(1000, 1000).unwrap();
         assert_eq!(decide(&rules, "setuid", &[0]), Action::Pretend);
     }
@@ -136,7 +136,7 @@ mod tests {
             let rules = Rules::deny_list().with(&[call], &[]).unwrap().alone(1000, 1000).unwrap();
             assert_eq!(decide(&rules, "setuid", &[0]), Action::Allow, "{call}");
         }
-        let answers = vec![rule("unshare", "arg0 in 0x10020000", Given::Allow, "x").unwrap()];
+        let answers = vec![rule("unshare", "arg0 in 0x10020000", ReplyAction::Allow, "x").unwrap()];
         let rules = Rules::deny_list().answered(answers).alone(1000, 1000).unwrap();
         assert_eq!(decide(&rules, "setuid", &[0]), Action::Allow);
     }

@@ -11,13 +11,12 @@
 //! ```
 //!
 //! In reading order: [`table`] (names and numbers), [`rules`] (what is denied, when and why; the built-in
-//! list is `data/deny.list`), [`answer`] (what a policy adds), `clock` (which calls know the time of day), `modes` (which modes give away rights), `ids` (that nobody becomes another user), [`refusal`] (which refusals are told), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
+//! list is `data/deny.list`), [`reply`] (what a policy adds), `clock` (which calls know the time of day), `modes` (which modes give away rights), `ids` (that nobody becomes another user), [`refusal`] (which refusals are told), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
 //! filter as text; [`walls`]: who else judges it). Loading is `palisade_sys::seccomp::install`. What a filter doesn't decide, the [`broker`] answers.
-//! [`confined`] is what the guard's own daemon may call (`data/guard.list`).
+//! [`confined`] is what palisaded, the guard's daemon, may call (`data/guard.list`).
 //! [`group`] gives names to sets of calls (`data/groups.list`), and [`store`] keeps what was learned of binaries.
 #![forbid(unsafe_code)]
 
-pub mod answer;
 pub mod arguments;
 pub mod broker;
 mod clock;
@@ -33,6 +32,7 @@ mod numbers;
 mod passed;
 mod program;
 pub mod refusal;
+pub mod reply;
 pub mod rules;
 pub mod store;
 pub mod table;

@@ -45,7 +45,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::{Given, rule};
+    use crate::reply::{ReplyAction, rule};
     use crate::{Action, Arch, Call, Errno};
 
     const SET_USER_ID: u64 = 0o4755;
@@ -129,9 +129,9 @@ mod tests {
     fn answers_that_make_nothing_come_first_and_a_question_later() {
         let answered = |given| Rules::deny_list().answered(vec![rule("chmod", "", given, "x").unwrap()]);
         for (given, set, plain) in [
-            (Given::Return(0), Action::Pretend, Action::Pretend),
-            (Given::Deny(Errno::EACCES), Action::Errno(Errno::EACCES), Action::Errno(Errno::EACCES)),
-            (Given::Ask, EPERM, Action::Notify),
+            (ReplyAction::Return(0), Action::Pretend, Action::Pretend),
+            (ReplyAction::Deny(Errno::EACCES), Action::Errno(Errno::EACCES), Action::Errno(Errno::EACCES)),
+            (ReplyAction::Ask, EPERM, Action::Notify),
         ] {
             let rules = answered(given).keeping_modes(false);
             assert_eq!(decide(&rules, "chmod", [0, SET_USER_ID, 0, 0, 0, 0]), set);

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-use crate::answer::LOADING;
+use crate::reply::LOADING;
 use crate::{Arch, Error, Numbers, Syscall};
 
 /// What the kernel does with a call.

@@ -2,7 +2,7 @@
 //! What the launcher hears of a compromised broker: whatever it is, it is a report or nothing.
 
 use palisade_syscall::broker::report::{Report, receive};
-use palisade_syscall::{Arch, Rules, answer, compile};
+use palisade_syscall::{Arch, Rules, compile, reply};
 use proptest::prelude::*;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use std::os::fd::AsFd;
@@ -25,8 +25,8 @@ proptest! {
 
     #[test]
     fn any_condition_is_one_or_an_error(call in "[a-z]{2,8}|prctl|openat|getpid|ioctl", when in ".{0,60}") {
-        let given = answer::Given::Deny(answer::errno("EPERM").unwrap());
-        if let Ok(rule) = answer::rule(&call, &when, given, "for the test") {
+        let given = reply::ReplyAction::Deny(reply::errno("EPERM").unwrap());
+        if let Ok(rule) = reply::rule(&call, &when, given, "for the test") {
             prop_assert!(compile(&Rules::deny_list().answered(vec![rule]), Arch::NATIVE).is_ok());
         }
     }
@@ -39,7 +39,7 @@ proptest! {
         value in any::<u32>(),
     ) {
         let when = format!("arg{argument}{} {how} {value:#x}", if wide { ":64" } else { "" });
-        let (_call, rule) = answer::rule("prctl", &when, answer::Given::Return(0), "for the test").unwrap();
+        let (_call, rule) = reply::rule("prctl", &when, reply::ReplyAction::Return(0), "for the test").unwrap();
         prop_assert_eq!(rule.tests.len(), 1);
         prop_assert_eq!(rule.tests[0].argument(), argument);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a launch that was seen before does, counted: of launcher, builder, init and the broker's keeper together, up to the command's own
+//! What a launch that was seen before does, counted: of launcher, builder, init and the broker's stub together, up to the command's own
 //! first instruction and without what that does.
 
 use std::collections::BTreeMap;

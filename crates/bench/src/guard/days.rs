@@ -68,14 +68,14 @@ pub(crate) fn all(
         return Ok(());
     }
     let counts = Counts { clocks: 0, dynamic: 0, texts: 0, home: true };
-    let furnish = |bed: &Bed| home.furnish(bed);
+    let equip = |bed: &Bed| home.equip(bed);
     let mut entries: Vec<Entry> = Vec::new();
     for (name, program, rules) in field.into_iter().filter(|(name, ..)| names.contains(name)) {
         if program.is_none() && name != OFF && name != OFF_AGAIN {
             continue;
         }
         forget(bench, name)?;
-        entries.extend(enter(bench, name, program, &Policy::plain(rules), counts, &furnish, missing)?);
+        entries.extend(enter(bench, name, program, &Policy::plain(rules), counts, &equip, missing)?);
     }
     let asked = bench.options.rounds();
     let rounds = if bench.options.quick { asked.min(QUICK_ROUNDS) } else { rounds(asked, 20) };

@@ -157,7 +157,7 @@ impl Home {
     }
 
     /// Copies it to a bed.
-    pub(crate) fn furnish(&self, bed: &Bed) -> Result<(), GuardError> {
+    pub(crate) fn equip(&self, bed: &Bed) -> Result<(), GuardError> {
         let home = home(&bed.path);
         tool(Command::new("cp").arg("-a").arg(&self.model).arg(&home))?;
         tool(Command::new("chown").arg("-R").arg(format!("{USER}:{USER}")).arg(&home))?;

@@ -109,7 +109,7 @@ pub(crate) fn enter(
     program: Option<&Program>,
     policy: &Policy,
     counts: Counts,
-    furnish: &dyn Fn(&Bed) -> Result<(), GuardError>,
+    equip: &dyn Fn(&Bed) -> Result<(), GuardError>,
     missing: &mut Vec<Missing>,
 ) -> Result<Option<Entry>, GuardError> {
     let scratch = bench.session.scratch();
@@ -117,7 +117,7 @@ pub(crate) fn enter(
     let directory: String =
         name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
     let bed = Bed::create(&scratch.join("beds"), &directory, kind, counts)?;
-    furnish(&bed)?;
+    equip(&bed)?;
     let Some(program) = program else { return Ok(Some(Entry { name: name.to_owned(), guard: None, bed })) };
     let own = scratch.join("daemons").join(&directory);
     match Guard::start(program, &own, &bed, policy, bench.session.stop())? {

@@ -14,7 +14,7 @@ use palisade_shell::key::{Chord, Code, Decoder};
 use palisade_shell::line::Line;
 use palisade_shell::mark::Nonce;
 use palisade_shell::modules::keymap::Keymap;
-use palisade_shell::modules::{ghost, guard, history, incognito};
+use palisade_shell::modules::{ghost, history, incognito, line_guard};
 use palisade_shell::settings::Settings;
 use palisade_sys::counting::allocations;
 use std::hint::black_box;
@@ -83,7 +83,7 @@ pub(crate) fn engine_with(index: Index, more: Vec<Box<dyn Module>>) -> Result<En
         Box::new(incognito::Incognito),
         Box::new(ghost::Ghost),
         Box::new(history::History::of(index, Privacy::default())),
-        Box::new(guard::Guard::new(&classify::Settings::default())?),
+        Box::new(line_guard::LineGuard::new(&classify::Settings::default())?),
     ];
     modules.extend(more);
     let mut engine = Engine::new(Nonce::of([0; 16]), Chain::of(modules), 120, 40, Instant::now());

@@ -12,7 +12,7 @@ use crate::summary::{Report, Table};
 
 /// What the reader should know.
 const NOTES: [&str; 3] = [
-    "system calls: of launcher, builder, init and keeper up to the command's first instruction, without those that wait; the fewest of 12 launches with a plan kept; exact on a host like the baseline's",
+    "system calls: of launcher, builder, init and stub up to the command's first instruction, without those that wait; the fewest of 12 launches with a plan kept; exact on a host like the baseline's",
     "instructions: of the launcher alone, one by one (PTRACE_SINGLESTEP), in user mode, addresses not random",
     "keys: through this program's own copy of the shell's modules, with echo and ghost text",
 ];

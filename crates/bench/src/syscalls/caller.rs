@@ -198,8 +198,8 @@ impl Shape {
             Self::Stacked => (refusing(5), 4),
             Self::Argument => {
                 let when = "arg0 in 77";
-                let given = palisade_syscall::answer::Given::Deny(Errno::EPERM);
-                let rule = palisade_syscall::answer::rule("getpriority", when, given, "for the bench");
+                let given = palisade_syscall::reply::ReplyAction::Deny(Errno::EPERM);
+                let rule = palisade_syscall::reply::rule("getpriority", when, given, "for the bench");
                 (refusing(300).answered(vec![rule.map_err(wrong)?]), 1)
             }
         };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All protected names, in words.
 
-use crate::answer::{self, Failure, YES};
+use crate::verb::{self, Failure, YES};
 use palisade::Situation;
 use palisade::explanation::{NamesExplanation, ProtectedName};
 use palisade_policy::names::GROUP;
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 /// Lists and prints.
 pub(crate) fn explain(situation: &Situation, json: bool) -> Result<u8, Failure> {
-    answer::tell(json, &NamesExplanation::of(situation)?, words)?;
+    verb::tell(json, &NamesExplanation::of(situation)?, words)?;
     Ok(YES)
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What palisaded is told: what it says of it, in words.
 
-use super::{Answer, GuardError, Places};
-use crate::answer::{Failure, NO, YES};
+use super::{Exit, GuardError, Places};
+use crate::verb::{Failure, NO, YES};
 use crate::{output, watch};
 use clap::ValueHint;
 use palisade_protocol::client::{self, Client, DaemonError};
@@ -31,7 +31,7 @@ pub(super) struct Try {
 }
 
 /// Tells the daemon to do something.
-pub(super) fn tell(places: &Places, request: &Request) -> Answer {
+pub(super) fn tell(places: &Places, request: &Request) -> Exit {
     said(client::ask(&places.socket, request)?)?;
     Ok(YES)
 }
@@ -44,7 +44,7 @@ pub(super) fn said(response: Response) -> Result<(), GuardError> {
 }
 
 /// Enforces for a while. With `--wait` it answers 1 if it went back.
-pub(super) fn attempt(places: &Places, options: &Try) -> Answer {
+pub(super) fn attempt(places: &Places, options: &Try) -> Exit {
     let rules = options.rules.as_deref().map(text).transpose()?;
     let seconds = options.time.as_secs();
     let mut talk = Client::begin(&places.socket)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard check`: whether settings and rules can be understood.
 
-use super::{Answer, Places, count};
-use crate::answer::{self, NO, YES};
+use super::{Exit, Places, count};
 use crate::output;
+use crate::verb::{self, NO, YES};
 use palisade_guard::check::{Checked, Mistake};
 use palisade_text::harmless;
 use serde::Serialize;
@@ -25,12 +25,12 @@ struct Document {
 }
 
 /// Answers yes if all can be understood.
-pub(super) fn check(places: &Places, path: Option<&Path>, json: bool) -> Answer {
+pub(super) fn check(places: &Places, path: Option<&Path>, json: bool) -> Exit {
     let checked = Checked::of(&places.config, path);
     let valid = checked.errors.is_empty();
     if json {
         let Checked { rules, from, errors, more } = checked;
-        answer::print_json(&Document { valid, rules, from, errors, more })?;
+        verb::print_json(&Document { valid, rules, from, errors, more })?;
     } else {
         say(&checked);
     }

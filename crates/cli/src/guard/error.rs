@@ -105,7 +105,7 @@ impl GuardError {
             Self::Serve { .. } => {
                 "palisade guard metrics --serve 127.0.0.1:0   # at a port that is free".to_owned()
             }
-            Self::NoDatabase { .. } | Self::Store(store::Error::Base(_) | store::Error::Journal(_)) => {
+            Self::NoDatabase { .. } | Self::Store(store::Error::Base(_) | store::Error::Wal(_)) => {
                 "sudo palisade guard trust rebuild".to_owned()
             }
             Self::Store(store::Error::Locked { .. }) => "try again in a moment".to_owned(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard explain`: what would become of an open or exec, and why.
 
-use super::{Answer, GuardError, Places, change, files};
-use crate::answer::{self, Failure, NO, YES};
+use super::{Exit, GuardError, Places, change, files};
 use crate::output;
 use crate::palisaded;
+use crate::verb::{self, Failure, NO, YES};
 use clap::ValueHint;
 use palisade_event::{Detail, Event, Guard, Verdict};
 use palisade_guard::explain::{self, ExplainError};
@@ -60,7 +60,7 @@ enum JudgedBy {
 }
 
 /// Answers yes if it would be allowed.
-pub(super) fn explain(places: &Places, options: &Options) -> Answer {
+pub(super) fn explain(places: &Places, options: &Options) -> Exit {
     let path = options.path.canonicalize().map_err(|source| read(&options.path, source))?;
     let metadata = std::fs::metadata(&path).map_err(|source| read(&path, source))?;
     let may_execute = metadata.is_file() && metadata.permissions().mode() & 0o111 != 0;
@@ -76,9 +76,9 @@ pub(super) fn explain(places: &Places, options: &Options) -> Answer {
     let allowed = guard.decision.allows();
     let permit = (!allowed).then(|| permit(&event, guard, &path));
     if options.json {
-        answer::print_json(&Document { allowed, judged_by, event: &event, trusted_by: &trusted_by, permit })?;
+        verb::print_json(&Document { allowed, judged_by, event: &event, trusted_by: &trusted_by, permit })?;
     } else {
-        answer::print(&words(&event, guard, judged_by, &trusted_by))?;
+        verb::print(&words(&event, guard, judged_by, &trusted_by))?;
         if let Some(permit) = permit {
             output::say(&format!("hint: {}\n", harmless(&permit)));
         }

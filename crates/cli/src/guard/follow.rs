@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard watch`: decisions, as they are made.
 
-use super::{Answer, Places};
+use super::{Exit, Places};
 use crate::output;
 use crate::palisaded::{self, Listening};
 use palisade_event::{Detail, Event};
@@ -10,7 +10,7 @@ use palisade_protocol::guard::{Request, Response};
 use palisade_text::harmless;
 
 /// Shows decisions until it is interrupted or nobody reads any more (yes), or palisaded ends (no).
-pub(super) fn watch(places: &Places, all: bool, json: bool) -> Answer {
+pub(super) fn watch(places: &Places, all: bool, json: bool) -> Exit {
     let mut talk = Client::begin(&places.socket)?;
     talk.ask::<Response>(&Request::Follow { all, past: false, end: false, refused: false })?;
     if !json {

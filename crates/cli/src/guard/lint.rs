@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard lint`: what of the rules is probably not meant.
 
-use super::{Answer, Places, count, files};
-use crate::answer::{self, NO, YES};
+use super::{Exit, Places, count, files};
 use crate::output;
+use crate::verb::{self, NO, YES};
 use palisade_guard::lint::{self, Finding};
 use palisade_guard::setup::Setup;
 use palisade_text::Show as _;
@@ -21,7 +21,7 @@ struct Document<'a> {
 }
 
 /// Answers no if anything but notes is found.
-pub(super) fn lint(places: &Places, path: Option<&Path>, json: bool) -> Answer {
+pub(super) fn lint(places: &Places, path: Option<&Path>, json: bool) -> Exit {
     let setup = files::setup(places, path)?;
     let mut findings = lint::rules(&setup);
     let stopped = stopped(places, &setup);
@@ -35,7 +35,7 @@ pub(super) fn lint(places: &Places, path: Option<&Path>, json: bool) -> Answer {
     }
     let wrong = findings.iter().any(|finding| !finding.note);
     if json {
-        answer::print_json(&Document {
+        verb::print_json(&Document {
             rules: setup.rules.len(),
             from: &setup.from,
             findings: &findings,
@@ -43,7 +43,7 @@ pub(super) fn lint(places: &Places, path: Option<&Path>, json: bool) -> Answer {
         })?;
     } else {
         let text: String = findings.iter().map(|finding| harmless(&words(finding)) + "\n").collect();
-        answer::print(&text)?;
+        verb::print(&text)?;
         let rules = count(setup.rules.len() as u64, "rule", "rules");
         let found = if wrong { "see above" } else { "nothing to change" };
         output::say(&format!("{rules} from {}: {found}\n", setup.from.shown()));

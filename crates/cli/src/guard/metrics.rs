@@ -2,8 +2,8 @@
 //! `palisade guard metrics` and `rules`: what happened so far, counted.
 
 use super::scrape;
-use super::{Answer, Places};
-use crate::answer::{self, YES};
+use super::{Exit, Places};
+use crate::verb::{self, YES};
 use palisade_protocol::client::{self, Client, DaemonError};
 use palisade_protocol::guard::{Metrics, Request, Response, RuleHits};
 use palisade_text::Show as _;
@@ -61,7 +61,7 @@ fn counters(metrics: &Metrics) -> [Counter; 15] {
 }
 
 /// Prints the counters.
-pub(super) fn metrics(places: &Places, options: &Options) -> Answer {
+pub(super) fn metrics(places: &Places, options: &Options) -> Exit {
     if let Some(address) = options.serve {
         let socket = places.socket.clone();
         let counters = move || Ok(prometheus(&asked(&socket, false, Some(PATIENCE))?));
@@ -69,11 +69,11 @@ pub(super) fn metrics(places: &Places, options: &Options) -> Answer {
     }
     let metrics = asked(&places.socket, options.reset, None)?;
     if options.json {
-        answer::print_json(&metrics)?;
+        verb::print_json(&metrics)?;
     } else if options.prometheus {
-        answer::print(&prometheus(&metrics))?;
+        verb::print(&prometheus(&metrics))?;
     } else {
-        answer::print(&words(&metrics))?;
+        verb::print(&words(&metrics))?;
     }
     Ok(YES)
 }
@@ -107,12 +107,12 @@ struct Rules<'a> {
 }
 
 /// Prints the rules in force.
-pub(super) fn rules(places: &Places, json: bool) -> Answer {
+pub(super) fn rules(places: &Places, json: bool) -> Exit {
     let Response::Rules { rules } = client::ask(&places.socket, &Request::Rules)? else {
         return Err(DaemonError::Strange.into());
     };
     if json {
-        answer::print_json(&Rules { rules: &rules })?;
+        verb::print_json(&Rules { rules: &rules })?;
         return Ok(YES);
     }
     let width = rules.iter().map(|rule| rule.origin.len()).max().unwrap_or_default();
@@ -122,7 +122,7 @@ pub(super) fn rules(places: &Places, json: bool) -> Answer {
             writeln!(text, "{hits:>10}  {number:>4}  {:width$}  {}", origin.shown(), rule.shown());
         text
     });
-    answer::print(&text)?;
+    verb::print(&text)?;
     Ok(YES)
 }
 

@@ -4,9 +4,9 @@
 //! A process of its own, of any user: palisaded has no network, and nothing here needs rights.
 
 use super::GuardError;
-use crate::answer::Failure;
 use crate::output;
-use palisade_http::{Answer, Served, Server, Site};
+use crate::verb::Failure;
+use palisade_http::{Response, Served, Server, Site};
 use std::net::SocketAddr;
 
 /// An address of this machine's own: the answers say what happens on the host.
@@ -39,12 +39,12 @@ impl<T: Fn() -> Result<String, Failure> + Send + Sync + 'static> Site for Counte
         (path == "/metrics").then_some(())
     }
 
-    fn answer(&self, (): (), _served: &Served) -> Answer {
+    fn answer(&self, (): (), _served: &Served) -> Response {
         let (status, text) = match (self.0)() {
             Ok(text) => ("200 OK", text),
             Err(failure) => ("503 Service Unavailable", format!("{failure}\n")),
         };
-        Answer { status, kind: "text/plain; version=0.0.4; charset=utf-8", text }
+        Response { status, kind: "text/plain; version=0.0.4; charset=utf-8", text }
     }
 }
 

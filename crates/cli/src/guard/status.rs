@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard status`: what is in force, and what isn't.
 
-use super::{Answer, Places, count, lasting};
-use crate::answer::{self, NO, YES};
+use super::{Exit, Places, count, lasting};
 use crate::output;
+use crate::verb::{self, NO, YES};
 use palisade_protocol::client::{Client, DaemonError};
 use palisade_protocol::guard::{Request, Response, Status};
 use palisade_text::harmless;
@@ -21,14 +21,14 @@ struct Document<'a> {
 }
 
 /// Answers yes only if what the rules deny is refused.
-pub(super) fn status(places: &Places, json: bool) -> Answer {
+pub(super) fn status(places: &Places, json: bool) -> Exit {
     let mut talk = match Client::begin(&places.socket) {
         Err(error @ DaemonError::NotRunning { .. }) => {
             if json {
                 let because = Some(error.to_string());
-                answer::print_json(&Document { running: false, status: None, because })?;
+                verb::print_json(&Document { running: false, status: None, because })?;
             } else {
-                answer::print("nothing is refused: the guard doesn't run\n")?;
+                verb::print("nothing is refused: the guard doesn't run\n")?;
                 output::note(&error);
                 let hint = error.hint().unwrap_or_default();
                 output::say(&format!("hint: {hint}\n"));
@@ -41,9 +41,9 @@ pub(super) fn status(places: &Places, json: bool) -> Answer {
         return Err(DaemonError::Strange.into());
     };
     if json {
-        answer::print_json(&Document { running: true, status: Some(&status), because: None })?;
+        verb::print_json(&Document { running: true, status: Some(&status), because: None })?;
     } else {
-        answer::print(&words(&status))?;
+        verb::print(&words(&status))?;
     }
     Ok(if status.enforcing { YES } else { NO })
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Kinds of files, programs that aren't trusted, and file systems that aren't watched.
 
-use super::{Answer, Places, files};
-use crate::answer::{self, Failure, NO, YES};
+use super::{Exit, Places, files};
 use crate::output;
+use crate::verb::{self, Failure, NO, YES};
 use palisade_event::Detail;
 use palisade_guard::kind::Recognizer;
 use palisade_guard::survey::{self, Mounts, Programs};
@@ -26,7 +26,7 @@ struct KindOf {
 
 /// Prints kinds as rules write them; of several files with their names. The daemon, which has libmagic, is asked if it
 /// answers: what it sees is what counts.
-pub(super) fn kinds(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
+pub(super) fn kinds(places: &Places, paths: &[PathBuf], json: bool) -> Exit {
     let recognizer = Recognizer::own();
     let mut talk = Client::begin(&places.socket).ok();
     let mut files = Vec::new();
@@ -39,13 +39,13 @@ pub(super) fn kinds(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
         files.push(KindOf { path: path.to_string_lossy().into_owned(), kind });
     }
     if json {
-        answer::print_json(&Kinds { files })?;
+        verb::print_json(&Kinds { files })?;
     } else if let [only] = files.as_slice() {
-        answer::print(&format!("{}\n", only.kind))?;
+        verb::print(&format!("{}\n", only.kind))?;
     } else {
         let text: String =
             files.iter().map(|file| format!("{}: {}\n", harmless(&file.path), file.kind)).collect();
-        answer::print(&text)?;
+        verb::print(&text)?;
     }
     Ok(YES)
 }
@@ -71,7 +71,7 @@ struct Untrusted {
 }
 
 /// Lists programs of PATH that aren't trusted.
-pub(super) fn path(places: &Places, json: bool) -> Answer {
+pub(super) fn path(places: &Places, json: bool) -> Exit {
     let setup = files::setup(places, None)?;
     let trust =
         palisade_guard::trusted::Trusted::new(Some(files::database(places)?), setup.settings.trust.integrity);
@@ -86,10 +86,10 @@ pub(super) fn path(places: &Places, json: bool) -> Answer {
     };
     let all = answer.untrusted.is_empty();
     if json {
-        answer::print_json(&answer)?;
+        verb::print_json(&answer)?;
     } else {
         let text: String = answer.untrusted.iter().map(|path| harmless(path) + "\n").collect();
-        answer::print(&text)?;
+        verb::print(&text)?;
         for path in &answer.unknown {
             output::note(&format_args!("{} can't be looked at", harmless(path)));
         }
@@ -119,7 +119,7 @@ struct Left {
 }
 
 /// Lists mounted file systems that the settings leave unwatched.
-pub(super) fn mounts(places: &Places, json: bool) -> Answer {
+pub(super) fn mounts(places: &Places, json: bool) -> Exit {
     const MOUNTS: &str = "/proc/self/mountinfo";
     let setup = files::setup(places, None)?;
     let text = std::fs::read(MOUNTS).map_err(|source| Failure::Read { path: MOUNTS.into(), source })?;
@@ -133,13 +133,13 @@ pub(super) fn mounts(places: &Places, json: bool) -> Answer {
     let watched: Vec<String> =
         mounts.watched.iter().map(|point| point.to_string_lossy().into_owned()).collect();
     if json {
-        answer::print_json(&Unwatched { watched, unwatched })?;
+        verb::print_json(&Unwatched { watched, unwatched })?;
     } else {
         let line = |left: &Left| {
             let noexec = if left.noexec { ", noexec" } else { "" };
             format!("{} ({}{noexec}): {}\n", left.mount.shown(), left.kind.shown(), left.because)
         };
-        answer::print(&unwatched.iter().map(line).collect::<String>())?;
+        verb::print(&unwatched.iter().map(line).collect::<String>())?;
         output::say(&format!("{} file systems are watched, {} aren't\n", watched.len(), unwatched.len()));
     }
     Ok(if none { YES } else { NO })

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade guard timing`: how long decisions take.
 
-use super::{Answer, Places, change, count};
-use crate::answer::{self, YES};
+use super::{Exit, Places, change, count};
+use crate::verb::{self, YES};
 use clap::ValueEnum;
 use palisade_protocol::client;
 use palisade_protocol::guard::{Request, Response, Timing};
@@ -32,7 +32,7 @@ struct Document<'a> {
 }
 
 /// Begins, or ends and prints.
-pub(super) fn timing(places: &Places, what: What, json: bool) -> Answer {
+pub(super) fn timing(places: &Places, what: What, json: bool) -> Exit {
     let response = client::ask(&places.socket, &Request::Timing { start: what == What::Start })?;
     let Response::Timing(timing) = response else {
         change::said(response)?;
@@ -40,9 +40,9 @@ pub(super) fn timing(places: &Places, what: What, json: bool) -> Answer {
     };
     if json {
         let (p50, p99) = (below(&timing, 50), below(&timing, 99));
-        answer::print_json(&Document { timing: &timing, p50, p99 })?;
+        verb::print_json(&Document { timing: &timing, p50, p99 })?;
     } else {
-        answer::print(&words(&timing))?;
+        verb::print(&words(&timing))?;
     }
     Ok(YES)
 }

@@ -9,8 +9,8 @@ mod edit;
 mod rebuild;
 mod show;
 
-use super::{Answer, Places};
-use crate::answer::Failure;
+use super::{Exit, Places};
+use crate::verb::Failure;
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -113,7 +113,7 @@ impl What {
 }
 
 /// Answers.
-pub(super) fn run(places: &Places, what: &What) -> Answer {
+pub(super) fn run(places: &Places, what: &What) -> Exit {
     match what {
         What::List { which, json } => show::list(places, which, *json),
         What::Verify { which, json } => show::verify(places, which, *json),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade import --from fapolicyd`: what of a host's fapolicyd is written where.
 
-use crate::answer::{self, Failure, YES};
 use crate::guard::{CONFIG, GuardError};
 use crate::output;
+use crate::verb::{self, Failure, YES};
 use palisade_import::fapolicyd::{FapolicydError, Item, Note, Takeover};
 use palisade_text::Show as _;
 use serde::Serialize;
@@ -31,7 +31,7 @@ struct Copied<'a> {
 }
 
 fn lossy<S: serde::Serializer>(path: &&Path, to: S) -> Result<S::Ok, S::Error> {
-    answer::lossy(path, to)
+    verb::lossy(path, to)
 }
 
 impl From<FapolicydError> for Failure {
@@ -83,7 +83,7 @@ fn say(takeover: &Takeover, dry: bool, json: bool) -> Result<(), Failure> {
             text: item.translated.then(|| String::from_utf8_lossy(&item.content).into_owned()),
         });
         let (files, notes) = (files.collect(), notes.as_slice());
-        return answer::print_json(&Document {
+        return verb::print_json(&Document {
             from: "fapolicyd",
             written: !dry,
             rules,
@@ -94,7 +94,7 @@ fn say(takeover: &Takeover, dry: bool, json: bool) -> Result<(), Failure> {
     }
     let verb = if dry { "would write" } else { "wrote" };
     let line = |item: &Item| format!("{verb} {} from {}\n", item.to.shown(), item.from.shown());
-    answer::print(&takeover.items.iter().map(line).collect::<String>())?;
+    verb::print(&takeover.items.iter().map(line).collect::<String>())?;
     notes.iter().for_each(|note| output::note(note));
     output::say(&format!("{rules} rules and {trusted} trusted files\n"));
     if !dry {

@@ -3,8 +3,8 @@
 
 use super::error::InterposeError;
 use super::sites::{self, Sites};
-use crate::answer::SCHEMA;
 use crate::output;
+use crate::verb::SCHEMA;
 use palisade_interpose::launch::{Count, Outcome};
 use palisade_syscall::{Arch, Syscall};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Showing a learned profile, and writing it if somebody agrees.
 
-use crate::{answer, output};
+use crate::{output, verb};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ impl Keeping<'_> {
             return Ok(false);
         }
         let question = format!("Write {shown}? [y/N] ");
-        match if self.agreed { Some(true) } else { answer::confirmed(&question) } {
+        match if self.agreed { Some(true) } else { verb::confirmed(&question) } {
             Some(true) => {
                 write(&file, self.text).map_err(|source| KeepError::Write { file: file.clone(), source })?;
                 let by = if self.file.is_some() { &shown } else { self.name };

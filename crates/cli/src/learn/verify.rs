@@ -77,7 +77,7 @@ pub(super) fn differences(
         first,
         refused: &handed.refused.iter().map(|path| Path::new(OsStr::from_bytes(path))).collect(),
         under: second,
-        journal: &run.journal,
+        trace: &run.trace,
         hosts: &run.hosts,
         calls: &run.calls,
         home: &situation.facts.account.home,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Making, editing, comparing and removing the user's own definitions.
 
-use super::Answer;
-use crate::answer::{self, Failure, NO, YES};
+use super::Exit;
+use crate::verb::{self, Failure, NO, YES};
 use crate::{output, situation};
 use palisade_policy::Layer;
 use palisade_sandbox::facts::Facts;
@@ -50,7 +50,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn create(sort: Sort, name: &str, from: Option<&str>, features: &[String]) -> Answer {
+pub(super) fn create(sort: Sort, name: &str, from: Option<&str>, features: &[String]) -> Exit {
     let facts = situation::facts()?;
     let file = own_file(&facts, sort, name)?;
     if file.symlink_metadata().is_ok() {
@@ -81,7 +81,7 @@ pub(super) fn create(sort: Sort, name: &str, from: Option<&str>, features: &[Str
 }
 
 impl Edit {
-    pub(super) fn run(&self, sort: Sort) -> Answer {
+    pub(super) fn run(&self, sort: Sort) -> Exit {
         let facts = situation::facts()?;
         let file = own_file(&facts, sort, &self.name)?;
         let before = match own::of_name(&facts, sort, &self.name).first() {
@@ -159,7 +159,7 @@ fn difference(own: &Definition, other: &Definition) -> Result<Difference, Failur
     })
 }
 
-pub(super) fn diff(sort: Sort, name: &str, json: bool) -> Answer {
+pub(super) fn diff(sort: Sort, name: &str, json: bool) -> Exit {
     let facts = situation::facts()?;
     let found = own::of_name(&facts, sort, name);
     let [own, other, ..] = found.as_slice() else {
@@ -168,14 +168,14 @@ pub(super) fn diff(sort: Sort, name: &str, json: bool) -> Answer {
     let difference = difference(own, other)?;
     let same = difference.same;
     if json {
-        answer::print_json(&difference)?;
+        verb::print_json(&difference)?;
     } else {
-        answer::print(&difference.diff)?;
+        verb::print(&difference.diff)?;
     }
     Ok(if same { YES } else { NO })
 }
 
-pub(super) fn remove(sort: Sort, name: Option<&str>, yes: bool) -> Answer {
+pub(super) fn remove(sort: Sort, name: Option<&str>, yes: bool) -> Exit {
     let facts = situation::facts()?;
     let Some(name) = name else { return remove_same(&facts, sort, yes) };
     let file = own_file(&facts, sort, name)?;
@@ -189,7 +189,7 @@ pub(super) fn remove(sort: Sort, name: Option<&str>, yes: bool) -> Answer {
     };
     let shown = harmless(&file.to_string_lossy());
     let agreed =
-        yes || answer::confirmed(&format!("Remove {shown}; {then}? [y/N] ")).ok_or(Failure::NobodyToAsk)?;
+        yes || verb::confirmed(&format!("Remove {shown}; {then}? [y/N] ")).ok_or(Failure::NobodyToAsk)?;
     if !agreed {
         return Ok(NO);
     }
@@ -199,7 +199,7 @@ pub(super) fn remove(sort: Sort, name: Option<&str>, yes: bool) -> Answer {
 }
 
 /// Removes those of the user's that say the same as what they take the place of.
-fn remove_same(facts: &Facts, sort: Sort, yes: bool) -> Answer {
+fn remove_same(facts: &Facts, sort: Sort, yes: bool) -> Exit {
     let mut any = false;
     for (own, other) in own::replacing(facts, sort) {
         let Some(file) = own.file.as_ref() else { continue };
@@ -209,7 +209,7 @@ fn remove_same(facts: &Facts, sort: Sort, yes: bool) -> Answer {
         any = true;
         let shown = harmless(&file.to_string_lossy());
         let question = format!("Remove {shown}, which says what is shipped? [y/N] ");
-        if yes || answer::confirmed(&question).ok_or(Failure::NobodyToAsk)? {
+        if yes || verb::confirmed(&question).ok_or(Failure::NobodyToAsk)? {
             std::fs::remove_file(file).map_err(|source| Failure::Write { path: file.clone(), source })?;
             output::note(&format_args!("{shown} is gone"));
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Listing definitions.
 
-use super::{Answer, file_of};
-use crate::answer::{self, YES};
+use super::{Exit, file_of};
 use crate::situation;
+use crate::verb::{self, YES};
 use palisade_policy::{LayerPolicy, merge};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Sort};
@@ -40,7 +40,7 @@ struct Listed {
     error: Option<String>,
 }
 
-pub(super) fn list(sort: Sort, installed_only: bool, json: bool) -> Answer {
+pub(super) fn list(sort: Sort, installed_only: bool, json: bool) -> Exit {
     let facts = situation::facts()?;
     let mut listed: Vec<Listed> = Vec::new();
     for definition in layers::definitions(&facts, sort) {
@@ -75,9 +75,9 @@ pub(super) fn list(sort: Sort, installed_only: bool, json: bool) -> Answer {
             Sort::Profile => (Some(listed), None),
             Sort::Feature => (None, Some(listed)),
         };
-        answer::print_json(&List { profiles, features })?;
+        verb::print_json(&List { profiles, features })?;
     } else {
-        answer::print(&listed.iter().map(Listed::line).collect::<String>())?;
+        verb::print(&listed.iter().map(Listed::line).collect::<String>())?;
     }
     Ok(YES)
 }

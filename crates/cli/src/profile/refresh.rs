@@ -4,10 +4,10 @@
 //! Nobody has to: a plan that no longer fits is made anew by the next launch. But after a large upgrade that launch
 //! would be the one that waits.
 
-use super::Answer;
-use crate::answer::{self, NO, YES};
+use super::Exit;
 use crate::progress::Bar;
 use crate::store;
+use crate::verb::{self, NO, YES};
 use crate::{open, output, situation};
 use palisade_sandbox::layers::own;
 use palisade_sandbox::plan::cache;
@@ -57,7 +57,7 @@ struct One {
 }
 
 impl Options {
-    pub(super) fn run(&self) -> Answer {
+    pub(super) fn run(&self) -> Exit {
         let facts = situation::facts()?;
         let names = if self.all { own::installed(&facts) } else { self.names.clone() };
         let user = self.user.as_deref().map(|name| store::for_user(name, self.like)).transpose()?;
@@ -90,9 +90,9 @@ impl Options {
         drop(bar);
         let failed = profiles.iter().filter(|one| one.error.is_some()).count();
         if self.json {
-            answer::print_json(&Refreshed { profiles })?;
+            verb::print_json(&Refreshed { profiles })?;
         } else {
-            answer::print(&profiles.iter().map(One::line).collect::<String>())?;
+            verb::print(&profiles.iter().map(One::line).collect::<String>())?;
             let (all, kept) = (profiles.len(), profiles.iter().filter(|one| one.kept).count());
             output::note(&format_args!("{all} planned, {kept} kept, {failed} failed"));
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Printing definitions, by themselves or with everything that they come to.
 
-use super::{Answer, file_of};
-use crate::answer::{self, YES};
+use super::{Exit, file_of};
 use crate::situation;
+use crate::verb::{self, YES};
 use palisade_policy::feature::{Features, LeftOut};
 use palisade_sandbox::layers::{self, Sort, own};
 use palisade_text::harmless;
@@ -81,7 +81,7 @@ impl Expanded {
     }
 }
 
-pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Answer {
+pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Exit {
     let facts = situation::facts()?;
     let policy = match sort {
         Sort::Profile => layers::profile(&facts, name)?,
@@ -96,7 +96,7 @@ pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Answ
     let file = file_of(policy.file.as_deref());
     if json {
         let wanted = policy.features.iter().filter(|want| want.value.wanted);
-        answer::print_json(&Shown {
+        verb::print_json(&Shown {
             features: wanted.map(|want| want.value.name.clone()).collect(),
             configurations: policy.configurations.iter().map(|one| one.name.value.clone()).collect(),
             caveat: policy.caveat.map(|caveat| caveat.value),
@@ -113,17 +113,17 @@ pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Answ
             file.map_or_else(String::new, |file| format!("# {} ({})\n", harmless(&file), policy.layer));
         out.extend(expanded.as_ref().map(Expanded::comments));
         out.push_str(&text);
-        answer::print(&out)?;
+        verb::print(&out)?;
     }
     Ok(YES)
 }
 
 /// Writes a profile as one file that needs no other.
-pub(super) fn export(name: &OsStr, output: Option<&Path>) -> Answer {
+pub(super) fn export(name: &OsStr, output: Option<&Path>) -> Exit {
     let (whole, features) = own::whole(&mut situation::facts()?, name)?;
     let text = format!("{}{}", Expanded::of(&features).comments(), palisade_policy::render(&whole));
     match output {
-        None => answer::print(&text)?,
+        None => verb::print(&text)?,
         Some(path) => super::change::write(path, &text)?,
     }
     Ok(YES)

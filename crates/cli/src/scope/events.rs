@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade scope events`: what happens in scopes.
 
-use super::Answer;
+use super::Exit;
 use crate::output;
 use crate::palisaded::{self, Listening};
 use palisade_event::{Detail, Event, Operation, Scope, Verdict};
@@ -28,7 +28,7 @@ pub(super) struct Options {
 }
 
 /// Shows events until it is interrupted or nobody reads any more (yes), or palisaded ends (no).
-pub(super) fn events(socket: &Path, options: &Options) -> Answer {
+pub(super) fn events(socket: &Path, options: &Options) -> Exit {
     let mut client = Client::begin(socket)?;
     let connection = client.connection();
     let request =

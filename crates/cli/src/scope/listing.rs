@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which scopes there are, and what is in force.
 
-use super::Answer;
-use crate::answer::{self, NO, YES};
+use super::Exit;
 use crate::output;
+use crate::verb::{self, NO, YES};
 use palisade_protocol::client::{self, DaemonError};
 use palisade_protocol::scope::{Request, Response, Scope, Status};
 use palisade_text::harmless;
@@ -12,15 +12,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// What was marked.
-pub(super) fn marked(response: Result<Response, DaemonError>, as_json: bool) -> Answer {
+pub(super) fn marked(response: Result<Response, DaemonError>, as_json: bool) -> Exit {
     let Response::Marked(marked) = response? else { return Err(DaemonError::Strange.into()) };
     for note in &marked.notes {
         output::note(note);
     }
     if as_json {
-        answer::print_json(&marked)?;
+        verb::print_json(&marked)?;
     } else {
-        answer::print(&format!("{}\n", marked.scope))?;
+        verb::print(&format!("{}\n", marked.scope))?;
         let processes = if marked.processes == 1 { "process" } else { "processes" };
         output::say(&format!("scope {}: {} {processes} marked\n", marked.scope, marked.processes));
     }
@@ -34,14 +34,14 @@ struct Listed<'s> {
 }
 
 /// Scopes, a line each.
-pub(super) fn list(socket: &Path, as_json: bool) -> Answer {
+pub(super) fn list(socket: &Path, as_json: bool) -> Exit {
     let Response::Scopes { scopes } = client::ask(socket, &Request::List)? else {
         return Err(DaemonError::Strange.into());
     };
     if as_json {
-        answer::print_json(&Listed { scopes: &scopes })?;
+        verb::print_json(&Listed { scopes: &scopes })?;
     } else {
-        answer::print(&table(&scopes))?;
+        verb::print(&table(&scopes))?;
     }
     Ok(YES)
 }
@@ -72,18 +72,18 @@ fn find(socket: &Path) -> Result<Status, DaemonError> {
 }
 
 /// One of the settings.
-pub(super) fn setting(socket: &Path, of: impl FnOnce(&Status) -> String) -> Answer {
-    answer::print(&format!("{}\n", of(&find(socket)?)))?;
+pub(super) fn setting(socket: &Path, of: impl FnOnce(&Status) -> String) -> Exit {
+    verb::print(&format!("{}\n", of(&find(socket)?)))?;
     Ok(YES)
 }
 
 /// What is in force.
-pub(super) fn status(socket: &Path, as_json: bool) -> Answer {
+pub(super) fn status(socket: &Path, as_json: bool) -> Exit {
     let status = find(socket)?;
     if as_json {
-        answer::print_json(&status)?;
+        verb::print_json(&status)?;
     } else {
-        answer::print(&words(&status))?;
+        verb::print(&words(&status))?;
     }
     Ok(if status.in_force { YES } else { NO })
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the guard says of a line, which lines are trusted, and the lists that it looks into.
 
-use crate::answer::{self, Failure, NO, YES};
 use crate::output;
+use crate::verb::{self, Failure, NO, YES};
 use clap::{Subcommand, ValueEnum, ValueHint};
 use palisade_shell::classify::{
     Classifier, Context, Level, Origin, RuleError, Verdict, lists,
@@ -135,7 +135,7 @@ impl LineError {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Output<'a> {
     origin: Origin,
     #[serde(flatten)]
     verdict: &'a Verdict,
@@ -153,7 +153,7 @@ pub(super) fn classify(options: &Options) -> Result<u8, Failure> {
         output::note(&problem);
     }
     if options.json {
-        answer::print_json(&Answer { origin, verdict: &verdict })?;
+        verb::print_json(&Output { origin, verdict: &verdict })?;
     } else {
         let mut text = format!("{}\n", verdict.level.name());
         if options.explain {
@@ -162,7 +162,7 @@ pub(super) fn classify(options: &Options) -> Result<u8, Failure> {
                 text.push_str(&format!("{}\n", palisade_text::harmless(&model::explained(opinion))));
             }
         }
-        answer::print(&text)?;
+        verb::print(&text)?;
     }
     Ok(if verdict.level == Level::Allow { YES } else { NO })
 }
@@ -219,12 +219,12 @@ pub(super) fn trust(verb: &TrustVerb) -> Result<u8, Failure> {
         TrustVerb::List { json } => {
             let trusted = trust.list().map_err(LineError::from)?;
             if *json {
-                answer::print_json(&List { trusted })?;
+                verb::print_json(&List { trusted })?;
             } else {
                 let lines = trusted
                     .iter()
                     .map(|line| format!("{} {} {}\n", line.hash, line.since, line.command.shown()));
-                answer::print(&lines.collect::<String>())?;
+                verb::print(&lines.collect::<String>())?;
             }
             true
         }
@@ -236,7 +236,7 @@ pub(super) fn trust(verb: &TrustVerb) -> Result<u8, Failure> {
 pub(super) fn lists(verb: &ListsVerb) -> Result<u8, Failure> {
     let ListsVerb::Update { file, name } = verb;
     let count = update(file, name.as_deref())?;
-    answer::print(&format!("{count} lines\n"))?;
+    verb::print(&format!("{count} lines\n"))?;
     Ok(YES)
 }
 

@@ -7,8 +7,8 @@
 mod change;
 mod show;
 
-use crate::answer::{self, Failure};
 use crate::situation;
+use crate::verb::{self, Failure};
 use clap::{Subcommand, ValueEnum, ValueHint};
 use palisade_shell::history::import::{ImportError, Kind};
 use palisade_shell::history::{Store, StoreError};
@@ -147,17 +147,17 @@ impl HistoryError {
 }
 
 /// What a verb answers.
-type Answer = Result<u8, Failure>;
+pub(crate) use crate::verb::Exit;
 
 /// Answers: 0, 1 no, or 2 error.
 pub(super) fn run(options: &Options) -> u8 {
     match &options.what {
-        What::List(list) => answer::finish(list.json(), show::list(list)),
-        What::Search(search) => answer::finish(search.json(), show::search(search)),
-        What::Import(import) => answer::finish(import.json, change::import(import)),
-        What::Delete(delete) => answer::finish(delete.json, change::delete(delete)),
-        What::Stats { top, json } => answer::finish(*json, show::stats(*top, *json)),
-        What::Export { format, output } => answer::finish(false, show::export(*format, output.as_deref())),
+        What::List(list) => verb::finish(list.json(), show::list(list)),
+        What::Search(search) => verb::finish(search.json(), show::search(search)),
+        What::Import(import) => verb::finish(import.json, change::import(import)),
+        What::Delete(delete) => verb::finish(delete.json, change::delete(delete)),
+        What::Stats { top, json } => verb::finish(*json, show::stats(*top, *json)),
+        What::Export { format, output } => verb::finish(false, show::export(*format, output.as_deref())),
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade shell page` and `metrics`: what happened in the shell, in numbers.
 
-use crate::answer::{self, Failure, YES};
 use crate::output;
+use crate::verb::{self, Failure, YES};
 use palisade_shell::page::{self, Facts, PageError};
 use palisade_shell::start;
 use palisade_text::harmless;
@@ -52,13 +52,13 @@ impl PageFailure {
 /// Serves the page; comes back only if it can't.
 pub(super) fn serve(options: &Options) -> Result<u8, Failure> {
     let page = page::Page::open(options.port, &start::state()).map_err(PageFailure::from)?;
-    answer::print(&format!("{}\n", page.url()))?;
+    verb::print(&format!("{}\n", page.url()))?;
     output::say("the page is there until this program ends (Ctrl-C)\n");
     page.serve()
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct Output<'a> {
     #[serde(flatten)]
     facts: &'a Facts,
 }
@@ -67,11 +67,11 @@ struct Answer<'a> {
 pub(super) fn metrics(options: &Metrics) -> Result<u8, Failure> {
     let facts = Facts::read(&start::state());
     if options.json {
-        answer::print_json(&Answer { facts: &facts })?;
+        verb::print_json(&Output { facts: &facts })?;
     } else if options.prometheus {
-        answer::print_exactly(&page::prometheus(&facts, None))?;
+        verb::print_exactly(&page::prometheus(&facts, None))?;
     } else {
-        answer::print(&words(&facts))?;
+        verb::print(&words(&facts))?;
     }
     for problem in &facts.problems {
         output::note(problem);

@@ -2,8 +2,8 @@
 //! Becomes the proxy; or, where that can't be, the shell.
 
 use super::Kind;
-use crate::answer::{self, Failure};
 use crate::output;
+use crate::verb::{self, Failure};
 use clap::ValueHint;
 use palisade_protocol::scope::SOCKET;
 use palisade_shell::mark::Shell;
@@ -107,7 +107,7 @@ pub(super) fn ahead() -> Result<u8, Failure> {
     use std::io::Write;
     let keys = palisade_shell::ahead::take(rustix::stdio::stdin());
     std::io::stdout().write_all(&keys).map_err(|source| Failure::Output { source })?;
-    Ok(answer::YES)
+    Ok(verb::YES)
 }
 
 /// Prints what a shell's start-up file evaluates.
@@ -124,6 +124,6 @@ pub(super) fn init(kind: Kind) -> Result<u8, Failure> {
     let shell = parent
         .and_then(|pid| std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).ok())
         .filter(|path| path.is_file());
-    answer::print_exactly(&start::script(kind, &Surroundings::now(), &program, shell.as_deref()))?;
-    Ok(answer::YES)
+    verb::print_exactly(&start::script(kind, &Surroundings::now(), &program, shell.as_deref()))?;
+    Ok(verb::YES)
 }

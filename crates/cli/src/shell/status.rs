@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of the proxy works in this terminal.
 
-use crate::answer::{self, Failure};
+use crate::verb::{self, Failure};
 use palisade_shell::start::Surroundings;
 
 /// Says whether the proxy is in front of this shell.
 pub(super) fn status(json: bool) -> Result<u8, Failure> {
     let here = Surroundings::now();
     if json {
-        answer::print(&format!(
-            "{}\n",
-            serde_json::json!({ "schema": answer::SCHEMA, "running": here.inside })
-        ))?;
+        verb::print(&format!("{}\n", serde_json::json!({ "schema": verb::SCHEMA, "running": here.inside })))?;
     } else if here.inside {
-        answer::print("the proxy runs in this terminal\n")?;
+        verb::print("the proxy runs in this terminal\n")?;
     } else {
-        answer::print("the proxy doesn't run in this terminal\n")?;
+        verb::print("the proxy doesn't run in this terminal\n")?;
     }
-    Ok(if here.inside { answer::YES } else { answer::NO })
+    Ok(if here.inside { verb::YES } else { verb::NO })
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Merging profiles, and forgetting.
 
-use super::{Answer, SyscallsError, check_name, count, find, known, open, profiles, read};
-use crate::answer::{self, Failure, NO, YES};
+use super::{Exit, SyscallsError, check_name, count, find, known, open, profiles, read};
 use crate::output;
+use crate::verb::{self, Failure, NO, YES};
 use palisade_sandbox::error::quoted;
 use palisade_syscall::store::{Binary, Known, key::shown, word};
 use palisade_text::harmless;
@@ -18,7 +18,7 @@ struct Merged<'a> {
     calls: usize,
 }
 
-pub(super) fn merge(from: &[String], into: &str, json: bool) -> Answer {
+pub(super) fn merge(from: &[String], into: &str, json: bool) -> Exit {
     check_name(into)?;
     let mut names = Vec::new();
     let read = read()?;
@@ -36,7 +36,7 @@ pub(super) fn merge(from: &[String], into: &str, json: bool) -> Answer {
     let new = store.merge(&from, into).map_err(SyscallsError::from)?;
     let calls = store.allowed(into).map_err(SyscallsError::from)?.unwrap_or_default().len();
     if json {
-        answer::print_json(&Merged { profile: into, new, calls })?;
+        verb::print_json(&Merged { profile: into, new, calls })?;
     } else {
         output::say(&format!("{}: {} now\n", harmless(&shown(into)), count(calls, "call", "calls")));
     }
@@ -71,7 +71,7 @@ struct Cleaned {
     binaries: Vec<String>,
 }
 
-pub(super) fn clean(options: &Clean) -> Answer {
+pub(super) fn clean(options: &Clean) -> Exit {
     let (store, profile) = match &options.profile {
         Some(word) => {
             let (store, [name]) = known(read()?, [word])?;
@@ -105,7 +105,7 @@ pub(super) fn clean(options: &Clean) -> Answer {
     tell(options, Cleaned { profiles, binaries: Vec::new() })
 }
 
-fn forget(options: &Clean, gone: BTreeSet<Binary>) -> Answer {
+fn forget(options: &Clean, gone: BTreeSet<Binary>) -> Exit {
     if gone.is_empty() {
         return nothing(options);
     }
@@ -132,16 +132,16 @@ fn agreed(options: &Clean, question: &str) -> Result<bool, Failure> {
     if options.yes {
         return Ok(true);
     }
-    Ok(answer::confirmed(question).ok_or(SyscallsError::NobodyToAsk)?)
+    Ok(verb::confirmed(question).ok_or(SyscallsError::NobodyToAsk)?)
 }
 
-fn nothing(options: &Clean) -> Answer {
+fn nothing(options: &Clean) -> Exit {
     tell(options, Cleaned { profiles: Vec::new(), binaries: Vec::new() })
 }
 
-fn tell(options: &Clean, cleaned: Cleaned) -> Answer {
+fn tell(options: &Clean, cleaned: Cleaned) -> Exit {
     if options.json {
-        answer::print_json(&cleaned)?;
+        verb::print_json(&cleaned)?;
     } else {
         let [profiles, binaries] = [&cleaned.profiles, &cleaned.binaries].map(Vec::len);
         let words = match (profiles, binaries) {

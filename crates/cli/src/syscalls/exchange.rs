@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Writing what was learned to files, and reading it from them.
 
-use super::{Answer, SyscallsError, check_name, count, known, open, profiles, read};
-use crate::answer::{self, Failure, YES};
+use super::{Exit, SyscallsError, check_name, count, known, open, profiles, read};
 use crate::output;
+use crate::verb::{self, Failure, YES};
 use palisade_import::calls::{self, Imported, LONGEST, Warning};
 use palisade_syscall::store::key::shown;
 use palisade_syscall::store::word;
@@ -34,7 +34,7 @@ impl From<Format> for calls::Format {
     }
 }
 
-pub(super) fn export(name: &str, format: Format, output: Option<&Path>) -> Answer {
+pub(super) fn export(name: &str, format: Format, output: Option<&Path>) -> Exit {
     let (store, [name]) = known(read()?, [name])?;
     let learned = store.profile(&name).map_err(SyscallsError::from)?;
     let failed = |source| SyscallsError::Export { name: name.clone(), source };
@@ -44,7 +44,7 @@ pub(super) fn export(name: &str, format: Format, output: Option<&Path>) -> Answe
         output::note(&warning);
     }
     match output {
-        None => answer::print(&text)?,
+        None => verb::print(&text)?,
         Some(path) => crate::profile::write(path, &text)?,
     }
     Ok(YES)
@@ -58,7 +58,7 @@ struct Taken<'a> {
     warnings: Vec<String>,
 }
 
-pub(super) fn import(file: &Path, profile: &str, json: bool) -> Answer {
+pub(super) fn import(file: &Path, profile: &str, json: bool) -> Exit {
     check_name(profile)?;
     let foreign = |source| SyscallsError::Foreign { path: file.to_owned(), source };
     let Imported { learned, warnings } = calls::import(&content(file)?).map_err(foreign)?;
@@ -70,7 +70,7 @@ pub(super) fn import(file: &Path, profile: &str, json: bool) -> Answer {
     }
     if json {
         let warnings = warnings.iter().map(ToString::to_string).collect();
-        answer::print_json(&Taken { profile, new, warnings })?;
+        verb::print_json(&Taken { profile, new, warnings })?;
     } else {
         output::say(&format!("{}: {}\n", harmless(&shown(profile)), count(new, "new call", "new calls")));
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is known of one call, and the groups of calls.
 
-use super::{Answer, SyscallsError, known, read};
-use crate::answer::{self, NO, YES};
+use super::{Exit, SyscallsError, known, read};
+use crate::verb::{self, NO, YES};
 use palisade_sandbox::error::quoted;
 use palisade_syscall::group::{self, Group};
 use palisade_syscall::store::Having;
@@ -48,9 +48,9 @@ impl From<Having> for For {
 
 #[derive(Serialize)]
 #[serde(transparent)]
-struct Path(#[serde(serialize_with = "answer::lossy")] PathBuf);
+struct Path(#[serde(serialize_with = "verb::lossy")] PathBuf);
 
-pub(super) fn call(name: &str, profile: Option<&str>, json: bool) -> Answer {
+pub(super) fn call(name: &str, profile: Option<&str>, json: bool) -> Exit {
     let call: Syscall = name.parse()?;
     let (store, profile) = match profile {
         Some(word) => {
@@ -78,9 +78,9 @@ pub(super) fn call(name: &str, profile: Option<&str>, json: bool) -> Answer {
         allowed: profile.map(|_| has),
     };
     if json {
-        answer::print_json(&explained)?;
+        verb::print_json(&explained)?;
     } else {
-        answer::print(&explained.words(call))?;
+        verb::print(&explained.words(call))?;
     }
     Ok(if profile.is_none() || has { YES } else { NO })
 }
@@ -131,20 +131,20 @@ impl From<&Group> for Shown {
     }
 }
 
-pub(super) fn groups(name: Option<&str>, json: bool) -> Answer {
+pub(super) fn groups(name: Option<&str>, json: bool) -> Exit {
     let wanted: Vec<&Group> = match name {
         Some(name) => vec![group::group(name).ok_or_else(|| SyscallsError::group(name))?],
         None => group::groups().collect(),
     };
     if json {
-        answer::print_json(&Groups { groups: wanted.into_iter().map(Shown::from).collect() })?;
+        verb::print_json(&Groups { groups: wanted.into_iter().map(Shown::from).collect() })?;
     } else if name.is_some() {
         let line = |call: &Syscall| format!("{call}\n");
-        answer::print(&wanted.iter().flat_map(|group| &group.calls).map(line).collect::<String>())?;
+        verb::print(&wanted.iter().flat_map(|group| &group.calls).map(line).collect::<String>())?;
     } else {
         let line =
             |group: &&Group| format!("{:<13} {:>3}  {}\n", group.name, group.calls.len(), group.reason);
-        answer::print(&wanted.iter().map(line).collect::<String>())?;
+        verb::print(&wanted.iter().map(line).collect::<String>())?;
     }
     Ok(YES)
 }

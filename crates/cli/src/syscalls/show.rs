@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Listing, showing and comparing what was learned.
 
-use super::{Answer, SyscallsError, by_group, count, find, known, profiles, read};
-use crate::answer::{self, Failure, NO, YES};
+use super::{Exit, SyscallsError, by_group, count, find, known, profiles, read};
 use crate::output;
+use crate::verb::{self, Failure, NO, YES};
 use palisade_sandbox::error::quoted;
 use palisade_syscall::Syscall;
 use palisade_syscall::store::{Known, Learned, Store, Summary, key};
@@ -31,7 +31,7 @@ struct Listed {
     calls: usize,
 }
 
-pub(super) fn list(json: bool) -> Answer {
+pub(super) fn list(json: bool) -> Exit {
     let summaries = match read()? {
         Some(store) => store.summaries().map_err(SyscallsError::from)?,
         None => Vec::new(),
@@ -43,7 +43,7 @@ pub(super) fn list(json: bool) -> Answer {
     };
     let profiles: Vec<Listed> = summaries.into_iter().map(listed).collect();
     if json {
-        answer::print_json(&List { profiles })?;
+        verb::print_json(&List { profiles })?;
     } else if profiles.is_empty() {
         output::note(&"nothing was learned yet");
     } else {
@@ -52,7 +52,7 @@ pub(super) fn list(json: bool) -> Answer {
                 [count(listed.binaries, "binary", "binaries"), count(listed.calls, "call", "calls")];
             format!("{:<22} {binaries}, {calls}\n", harmless(&key::shown(&listed.name)))
         };
-        answer::print(&profiles.iter().map(line).collect::<String>())?;
+        verb::print(&profiles.iter().map(line).collect::<String>())?;
     }
     Ok(YES)
 }
@@ -78,7 +78,7 @@ struct Shown {
 
 #[derive(Serialize)]
 struct ShownBinary {
-    #[serde(serialize_with = "answer::lossy")]
+    #[serde(serialize_with = "verb::lossy")]
     path: PathBuf,
     /// BLAKE3 of the content, in hexadecimal digits.
     hash: String,
@@ -103,7 +103,7 @@ impl From<&Known> for ShownBinary {
     }
 }
 
-pub(super) fn show(name: &str, json: bool) -> Answer {
+pub(super) fn show(name: &str, json: bool) -> Exit {
     let store = read()?;
     let profiles = profiles(store.as_ref())?;
     if name.contains('/') && !profiles.contains(&find(&profiles, name)?) {
@@ -123,7 +123,7 @@ pub(super) fn show(name: &str, json: bool) -> Answer {
     let calls = union(&learned);
     let stated = learned.iter().find(|learned| learned.binary.is_none()).map(|learned| &learned.calls);
     if json {
-        answer::print_json(&Shown {
+        verb::print_json(&Shown {
             profile: Some(name.to_owned()),
             calls: names(&calls),
             stated: stated.map(names),
@@ -147,7 +147,7 @@ pub(super) fn show(name: &str, json: bool) -> Answer {
         let unknown: Vec<String> = unknown.into_iter().collect();
         text.push_str(&format!("unknown to this palisade, not allowed: {}\n", harmless(&unknown.join(" "))));
     }
-    answer::print(&text)?;
+    verb::print(&text)?;
     Ok(YES)
 }
 
@@ -160,7 +160,7 @@ fn words(known: &Known) -> String {
     text + &by_group(&known.calls, "  ")
 }
 
-fn show_binary(store: Option<Store>, name: &str, json: bool) -> Answer {
+fn show_binary(store: Option<Store>, name: &str, json: bool) -> Exit {
     let cwd = std::env::current_dir().map_err(|source| Failure::Cwd { source })?;
     let path = cwd.join(name);
     let mut all = match &store {
@@ -173,7 +173,7 @@ fn show_binary(store: Option<Store>, name: &str, json: bool) -> Answer {
     }
     if json {
         let calls: BTreeSet<Syscall> = all.iter().flat_map(|known| &known.calls).copied().collect();
-        answer::print_json(&Shown {
+        verb::print_json(&Shown {
             profile: None,
             calls: names(&calls),
             stated: None,
@@ -185,7 +185,7 @@ fn show_binary(store: Option<Store>, name: &str, json: bool) -> Answer {
             let profiles: Vec<String> = known.profiles.iter().map(|name| key::shown(name)).collect();
             format!("{}  runs under {}\n", words(known), harmless(&profiles.join(", ")))
         };
-        answer::print(&all.iter().map(under).collect::<String>())?;
+        verb::print(&all.iter().map(under).collect::<String>())?;
     }
     Ok(YES)
 }
@@ -203,7 +203,7 @@ struct Only<'a> {
     calls: Vec<&'static str>,
 }
 
-pub(super) fn diff(one: &str, other: &str, json: bool) -> Answer {
+pub(super) fn diff(one: &str, other: &str, json: bool) -> Exit {
     let (store, [one, other]) = known(read()?, [one, other])?;
     let (one, other) = (&*one, &*other);
     let calls = |name| -> Result<BTreeSet<Syscall>, Failure> {
@@ -214,7 +214,7 @@ pub(super) fn diff(one: &str, other: &str, json: bool) -> Answer {
     let same = ones == others;
     if json {
         let only = |profile, calls| Only { profile, calls: names(calls) };
-        answer::print_json(&Difference { same, only: [only(one, &only_one), only(other, &only_other)] })?;
+        verb::print_json(&Difference { same, only: [only(one, &only_one), only(other, &only_other)] })?;
     } else {
         let mut text = String::new();
         for (name, calls) in [(one, &only_one), (other, &only_other)] {
@@ -222,7 +222,7 @@ pub(super) fn diff(one: &str, other: &str, json: bool) -> Answer {
                 text.push_str(&format!("only {}\n{}", harmless(&key::shown(name)), by_group(calls, "  ")));
             }
         }
-        answer::print(&text)?;
+        verb::print(&text)?;
     }
     Ok(if same { YES } else { NO })
 }

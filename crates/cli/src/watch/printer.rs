@@ -3,7 +3,7 @@
 
 use super::Trouble;
 use super::words::{Heading, since_midnight, words};
-use crate::answer::{self, Failure};
+use crate::verb::{self, Failure};
 use palisade_event::Event;
 use palisade_events::{Clock, Entry, Filter, Style};
 use std::collections::VecDeque;
@@ -130,7 +130,7 @@ impl Printer {
             let clock = self.time(event.time)?;
             text.push_str(&words(event, since_midnight(&clock, &today), self.style));
         }
-        if text.is_empty() { Ok(()) } else { Ok(answer::print_exactly(&text)?) }
+        if text.is_empty() { Ok(()) } else { Ok(verb::print_exactly(&text)?) }
     }
 
     fn time(&self, time: SystemTime) -> Result<String, Trouble> {

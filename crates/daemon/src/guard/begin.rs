@@ -4,27 +4,27 @@
 use super::{Guard, GuardError, check_safety};
 use crate::alarms::{Alarms, Trouble};
 use crate::followers::Followers;
-use crate::journal::{Journal, QUEUE};
-use crate::keeper::{Keeper, PATIENCE};
 use crate::kinds::Nursery;
+use crate::log::{DecisionLog, QUEUE};
 use crate::lsm::{Labels, Lsm};
 use crate::options::Options;
 use crate::saying::say;
 use crate::supervisor::{Systemd, supervise};
 use crate::territory::Territory;
 use crate::trial::Trial;
+use crate::trust_updater::{PATIENCE, TrustUpdater};
 use crate::waker::Waker;
 use crate::{confinement, control, privileges};
 use palisade_guard::rule::files::Writers;
 use palisade_guard::settings::{Backend, Mode, OnDeath};
 use palisade_guard::setup::{Setup, SetupError};
 use palisade_guard::trusted::Trusted;
-use palisade_guard::watch::crew::THREADS;
 use palisade_guard::watch::engine::{Engine, InForce};
 use palisade_guard::watch::later::Settle;
 use palisade_guard::watch::policy::Policy;
 use palisade_guard::watch::waiting::READERS;
-use palisade_sys::fanotify::{Gate, Witness};
+use palisade_guard::watch::workers::THREADS;
+use palisade_sys::fanotify::{Gate, NotificationGroup};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -60,10 +60,10 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     let guard = Arc::new(begin(options, setup, waker)?);
     let (pending, waiting) = (Arc::downgrade(&guard), Arc::downgrade(&guard));
     guard.engine.settle_by(Settle {
-        pending: Box::new(move || pending.upgrade().is_some_and(|guard| guard.keeper.is_behind())),
+        pending: Box::new(move || pending.upgrade().is_some_and(|guard| guard.trust_updater.is_behind())),
         wait: Box::new(move || {
             if let Some(guard) = waiting.upgrade() {
-                guard.keeper.settle(PATIENCE);
+                guard.trust_updater.settle(PATIENCE);
             }
         }),
     });
@@ -94,16 +94,16 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
         }
     }
     guard.stop();
-    // Somebody may be waiting for an answer: the crew ends after its next question, and the gate's end answers the rest.
+    // Somebody may be waiting for an answer: the workers ends after its next question, and the gate's end answers the rest.
     let _gone = std::fs::remove_file(&options.socket);
     drop(threads);
     Ok(())
 }
 
 fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardError> {
-    let keeper = Keeper::new(&options.config, &options.state);
+    let trust_updater = TrustUpdater::new(&options.config, &options.state);
     let alarms = Alarms::default();
-    let trust = match keeper.open(&setup.settings.trust) {
+    let trust = match trust_updater.open(&setup.settings.trust) {
         Ok(trust) => trust,
         Err(error) => {
             let what = format!("{error}: nothing is trusted until the database is made anew");
@@ -134,8 +134,8 @@ fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardEr
         let what = "the trust database is being made: nothing is refused until it is there";
         alarms.raise(Trouble::NoTrust, what.into());
     }
-    let witness = match Witness::new() {
-        Ok(witness) if !options.ask_always => Some(witness),
+    let notifications = match NotificationGroup::new() {
+        Ok(notifications) if !options.ask_always => Some(notifications),
         Ok(_) => None,
         Err(errno) => {
             let what = format!("changes of files can't be heard of ({errno}): each open is asked about");
@@ -143,32 +143,32 @@ fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardEr
             None
         }
     };
-    // After the witness: a process that ends closes its files from the last to the first. The end of a witness waits for questions
+    // After the notifications: a process that ends closes its files from the last to the first. The end of a notifications waits for questions
     // about files that it hears of, and the end of the gate answers them.
     let gate = Gate::new(true).or_else(|_| Gate::new(false)).map_err(GuardError::Gate)?;
     let (sender, queue) = std::sync::mpsc::sync_channel(QUEUE);
     let log = policy.settings.log.clone();
     let in_force = InForce { policy: Arc::new(policy), trust: Arc::new(trust) };
-    let engine = Arc::new(Engine::new(gate, witness, in_force, wanted && complete, sender.clone()));
+    let engine = Arc::new(Engine::new(gate, notifications, in_force, wanted && complete, sender.clone()));
     if let Ok(lsm) = &lsm {
         engine.label_by(Box::new(Labels(Arc::clone(lsm))));
     }
     let followers = Arc::new(Followers::default());
     let counted = Arc::clone(&engine);
-    let journal = Journal {
+    let log = DecisionLog {
         followers: Arc::clone(&followers),
         per_second: log.per_second,
         terminal: log.terminal,
         unsaid: Box::new(move |more| counted.counts.unlogged.add(more)),
     };
-    spawn("journal", move || journal.keep(&queue))?;
+    spawn("log", move || log.keep(&queue))?;
     Ok(Guard {
         options: options.clone(),
         engine,
         territory: Arc::default(),
         followers,
         trial: Trial::default(),
-        keeper,
+        trust_updater,
         kinds: Arc::default(),
         nursery: Mutex::default(),
         generation: AtomicU64::new(1),
@@ -232,8 +232,8 @@ fn start(
     threads.push(each("changes", |guard| guard.engine.hear(&guard.stop))?);
     threads.push(each("watchdog", supervise)?);
     ready.wait();
-    threads.push(each("trust-changes", |guard| guard.keeper.hear())?);
-    threads.push(each("trust", |guard| guard.keeper.keep(guard, &guard.stop))?);
+    threads.push(each("trust-changes", |guard| guard.trust_updater.hear())?);
+    threads.push(each("trust", |guard| guard.trust_updater.keep(guard, &guard.stop))?);
     guard.look_at_mounts();
     if let Ok(lsm) = &guard.lsm {
         let (told, reporting) = (Arc::clone(lsm), Arc::clone(guard));

@@ -69,11 +69,11 @@ impl Guard {
                 None => Err(GuardError::NoTrial),
             },
             Request::Trust { files: true, .. } => {
-                self.keeper.read_files();
+                self.trust_updater.read_files();
                 Ok("the trust files are being read".into())
             }
             Request::Trust { everything, .. } => {
-                self.keeper.make_anew(everything);
+                self.trust_updater.make_anew(everything);
                 Ok("the trust database is being made anew".into())
             }
             Request::Sync { seconds } => self.sync(Duration::from_secs(seconds)),
@@ -89,7 +89,7 @@ impl Guard {
 
     /// Waits until what packages and trust files say is in force.
     fn sync(&self, patience: Duration) -> Result<String, GuardError> {
-        self.keeper.sync(patience).map_err(GuardError::NotSynced)?;
+        self.trust_updater.sync(patience).map_err(GuardError::NotSynced)?;
         let trust = self.engine.trust();
         Ok(format!("{} files are trusted", trust.store().map_or(0, |store| store.built_records())))
     }
@@ -125,7 +125,7 @@ impl Guard {
             rules: policy.rules.len(),
             generation: policy.generation,
             trusted: trust.store().map_or(0, |store| store.built_records()),
-            trust_age: self.keeper.age(),
+            trust_age: self.trust_updater.age(),
             integrity: format!("{:?}", policy.settings.trust.integrity).to_lowercase(),
             watched,
             unwatched,

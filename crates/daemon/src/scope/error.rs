@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why something about scopes can't be done, as whoever asked is told.
 
-use crate::journal::chain;
+use crate::log::chain;
 use palisade_protocol::guard::Refusal;
 
 /// The class of a refusal to refuse: whoever makes the best of it asks again for the next best.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Events where nobody follows: a file, and the terminal of the process that was refused.
 
-use crate::journal::Nonblocking;
+use crate::log::Nonblocking;
 use palisade_event::{Event, Verdict};
 use palisade_text::shown;
 use std::collections::HashMap;

@@ -10,7 +10,7 @@ use super::log::Log;
 use super::translation::{boot_time, lacking, of_kernel, of_scope, profile_of_kernel};
 use super::{event, process, proof, rare};
 use crate::followers::{Followers, News};
-use crate::journal::chain;
+use crate::log::chain;
 use crate::options::{Feature, Options};
 use crate::saying::say;
 use crate::waker::Waker;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records as bytes: the same in the database, in its journal and on the way from the loader.
+//! Records as bytes: the same in the database, in its write-ahead log and on the way from the loader.
 //!
 //! | bytes | what |
 //! |---|---|

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The trust database: a database file, a journal of changes over it, and the lock that writers hold.
+//! The trust database: a database file, a write-ahead log of changes over it, and the lock that writers hold.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,7 +13,7 @@ use super::base::{self, Base, Records};
 use super::build::{self, Builder};
 use super::edit::{self, Mistake, TrustFiles};
 use super::entry::{Digest, Entry, Record, Seen, Source};
-use super::journal::{self, Change, Overlay};
+use super::wal::{self, Change, Overlay};
 
 /// As many changed paths make rebuilding worth while.
 pub const MANY_CHANGES: usize = 20_000;
@@ -27,9 +27,9 @@ pub enum Error {
     /// The database file.
     #[error(transparent)]
     Base(#[from] base::Error),
-    /// The journal.
+    /// The write-ahead log.
     #[error(transparent)]
-    Journal(#[from] journal::Error),
+    Wal(#[from] wal::Error),
     /// A new database file.
     #[error(transparent)]
     Build(#[from] build::Error),
@@ -104,7 +104,7 @@ impl<'a> From<&'a Record> for Found<'a> {
 }
 
 impl Location {
-    /// The database in this directory, which only root should be able to write: `trust.db`, its journal `trust.log`
+    /// The database in this directory, which only root should be able to write: `trust.db`, its write-ahead log `trust.log`
     /// and `trust.lock`.
     #[must_use]
     pub fn new(directory: &Path) -> Self {
@@ -117,9 +117,9 @@ impl Location {
         self.directory.join("trust.db")
     }
 
-    /// Its journal.
+    /// Its write-ahead log.
     #[must_use]
-    pub fn journal(&self) -> PathBuf {
+    pub fn wal(&self) -> PathBuf {
         self.directory.join("trust.log")
     }
 
@@ -135,13 +135,13 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If there is none, or it or its journal is damaged, cut off, of another version or could be written by others.
+    /// If there is none, or it or its write-ahead log is damaged, cut off, of another version or could be written by others.
     pub fn open(location: &Location) -> Result<Self, Error> {
         let base_path = location.base();
         let mut base = Base::open(&base_path)?;
         loop {
-            let overlay = Overlay::read(&location.journal(), base.id())?;
-            // A rebuild may have replaced both in between: what the new journal says isn't for the old database.
+            let overlay = Overlay::read(&location.wal(), base.id())?;
+            // A rebuild may have replaced both in between: what the new write-ahead log says isn't for the old database.
             let newest = Base::open(&base_path)?;
             if newest.id() == base.id() {
                 return Ok(Self { location: location.clone(), base, overlay });
@@ -163,8 +163,8 @@ impl Store {
             (Ok(named), Ok(open)) => same(&named, &open),
             _ => false,
         };
-        let journal = fs::metadata(self.location.journal()).map(|about| journal::looks(&about));
-        if unchanged && journal.unwrap_or_default() == self.overlay.looks {
+        let wal = fs::metadata(self.location.wal()).map(|about| wal::looks(&about));
+        if unchanged && wal.unwrap_or_default() == self.overlay.looks {
             return Ok(false);
         }
         *self = Self::open(&self.location)?;
@@ -242,7 +242,7 @@ impl Store {
         self.overlay.len()
     }
 
-    /// How many records the database file has, without its journal.
+    /// How many records the database file has, without its write-ahead log.
     #[must_use]
     pub const fn built_records(&self) -> u64 {
         self.base.len()
@@ -277,27 +277,23 @@ impl Writer {
         Ok(Builder::new(&self.location.base())?)
     }
 
-    /// Puts a new database in place of the old one and its journal. Gives the number of records.
+    /// Puts a new database in place of the old one and its write-ahead log. Gives the number of records.
     ///
     /// # Errors
     ///
     /// If the disk is full or fails; the old database is in place then.
     pub fn finish(&mut self, builder: Builder) -> Result<u64, Error> {
         let entries = builder.finish()?;
-        // Were this not to happen, the journal would still be known as another database's.
-        match fs::remove_file(self.location.journal()) {
+        // Were this not to happen, the write-ahead log would still be known as another database's.
+        match fs::remove_file(self.location.wal()) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(Error::Journal(journal::Error::File {
-                    operation: "remove",
-                    path: self.location.journal(),
-                    source,
-                }))
+                Err(Error::Wal(wal::Error::File { operation: "remove", path: self.location.wal(), source }))
             }
             _ => Ok(entries),
         }
     }
 
-    /// Makes one database of a database and its journal. Gives the number of records.
+    /// Makes one database of a database and its write-ahead log. Gives the number of records.
     ///
     /// # Errors
     ///
@@ -319,13 +315,13 @@ impl Writer {
         if changes.is_empty() {
             return Ok(());
         }
-        Ok(store.overlay.append(&self.location.journal(), store.base.id(), changes)?)
+        Ok(store.overlay.append(&self.location.wal(), store.base.id(), changes)?)
     }
 
     /// Makes what trust files say all that they say in the database. `mistaken` hears of lines that can't be read.
     ///
-    /// Small changes are appended to the journal. Where there are many lines the database is made anew, of what it has from others and
-    /// of theirs: what is in the journal is kept in memory.
+    /// Small changes are appended to the write-ahead log. Where there are many lines the database is made anew, of what it has from others and
+    /// of theirs: what is in the write-ahead log is kept in memory.
     ///
     /// # Errors
     ///
@@ -368,7 +364,7 @@ impl Writer {
     /// Makes `records` all that one of `sources` says; what others say stays. Gives how many paths changed.
     ///
     /// This is how a trust file that was edited, or packages that were upgraded, get into the database: it goes once
-    /// through all of it (0.1 s for a million files) and appends the difference to the journal.
+    /// through all of it (0.1 s for a million files) and appends the difference to the write-ahead log.
     ///
     /// # Errors
     ///

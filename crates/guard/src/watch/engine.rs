@@ -2,12 +2,11 @@
 //! Answers the kernel's questions.
 //!
 //! Most are asked once: what nobody but root may change, and what is allowed to everybody, is passed by the kernel from
-//! then on, until it changes ([`Gate::pass`], [`Witness`]). What depends on who asks, and what others may change, is
+//! then on, until it changes ([`Gate::pass`], [`NotificationGroup`]). What depends on who asks, and what others may change, is
 //! asked every time.
 
 use super::Judged;
 use super::counts::{Clock, Counts};
-use super::crew::{Crew, Term};
 use super::executed::Executed;
 use super::known::{Identity, Known};
 use super::label::{Label, Use};
@@ -17,13 +16,14 @@ use super::place::FileSystems;
 use super::policy::{Policy, Starts};
 use super::process::Processes;
 use super::remembered::Remembered;
+use super::workers::{Term, Workers};
 use crate::facts::{Access, Facts};
 use crate::kind::Recognizer;
 use crate::linear::Outcome;
 use crate::settings::Asked;
 use crate::shortage;
 use crate::trusted::Trusted;
-use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, Question, Questions, Reply, Witness};
+use palisade_sys::fanotify::{AuditRule, BUFFER, Event, Gate, NotificationGroup, Question, Questions, Reply};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd};
@@ -48,7 +48,7 @@ pub struct InForce {
 #[derive(Debug)]
 pub struct Engine {
     pub(super) gate: Gate,
-    pub(super) witness: Option<Witness>,
+    pub(super) notifications: Option<NotificationGroup>,
     in_force: RwLock<Arc<InForce>>,
     enforcing: AtomicBool,
     passing: AtomicBool,
@@ -64,8 +64,8 @@ pub struct Engine {
     /// How long decisions take.
     pub clock: Clock,
     /// Who reads.
-    pub crew: Crew,
-    journal: SyncSender<Judged>,
+    pub workers: Workers,
+    log: SyncSender<Judged>,
     follow_all: AtomicBool,
     label: OnceLock<Box<dyn Label>>,
     pub(super) later: Later,
@@ -73,7 +73,7 @@ pub struct Engine {
 
 /// One thread that answers.
 pub(super) struct Worker<'a> {
-    /// Its number in the crew.
+    /// Its number in the workers.
     pub(super) number: usize,
     /// Since when it leads, if it does.
     pub(super) term: Cell<Option<Term>>,
@@ -132,7 +132,7 @@ pub(super) struct Verdict {
     pub(super) untrusted: bool,
 }
 
-/// It was judged before, by a thread of the crew.
+/// It was judged before, by a thread of the workers.
 #[derive(Clone, Copy)]
 pub(super) struct Again {
     /// Whether the process's start was told of it then.
@@ -140,19 +140,19 @@ pub(super) struct Again {
 }
 
 impl Engine {
-    /// Ready to answer; `journal` takes what is to be said.
+    /// Ready to answer; `log` takes what is to be said.
     #[must_use]
     pub fn new(
         gate: Gate,
-        witness: Option<Witness>,
+        notifications: Option<NotificationGroup>,
         in_force: InForce,
         enforcing: bool,
-        journal: SyncSender<Judged>,
+        log: SyncSender<Judged>,
     ) -> Self {
         Self {
             gate,
-            passing: AtomicBool::new(witness.is_some()),
-            witness,
+            passing: AtomicBool::new(notifications.is_some()),
+            notifications,
             in_force: RwLock::new(Arc::new(in_force)),
             enforcing: AtomicBool::new(enforcing),
             own: std::process::id(),
@@ -162,8 +162,8 @@ impl Engine {
             files: Mutex::new(Remembered::new(FILES)),
             counts: Counts::default(),
             clock: Clock::default(),
-            crew: Crew::default(),
-            journal,
+            workers: Workers::default(),
+            log,
             follow_all: AtomicBool::new(false),
             label: OnceLock::new(),
             later: Later::default(),
@@ -197,14 +197,14 @@ impl Engine {
         self.helper.store(pid, Ordering::Relaxed);
     }
 
-    /// Whether every decision is to be handed to the journal, also those that no rule wants logged.
+    /// Whether every decision is to be handed to the log, also those that no rule wants logged.
     pub fn follow_all(&self, all: bool) {
         self.follow_all.store(all, Ordering::Relaxed);
     }
 
     /// Whether the kernel may answer by itself.
     pub fn pass(&self, pass: bool) {
-        self.passing.store(pass && self.witness.is_some(), Ordering::Relaxed);
+        self.passing.store(pass && self.notifications.is_some(), Ordering::Relaxed);
     }
 
     /// The rules in force.
@@ -250,8 +250,8 @@ impl Engine {
     /// # Errors
     /// When the gate can't be read any more.
     pub fn work(&self, number: usize, recognizer: &Recognizer, stop: &AtomicBool) -> Result<(), Errno> {
-        self.crew.is_here(number);
-        let term = Cell::new(Some(self.crew.lead()));
+        self.workers.is_here(number);
+        let term = Cell::new(Some(self.workers.lead()));
         let worker = Worker { number, term, ..Worker::new(recognizer, false) };
         // One event at a time: what is read must be answered by who read it, and that may take long.
         let mut buffer = [0; BUFFER];
@@ -271,18 +271,18 @@ impl Engine {
                 // has ended, or its key isn't there. Any user can bring that about.
                 Err(_not_opened) => self.counts.lost.one(),
             }
-            if !worker.term.get().is_some_and(|term| self.crew.leads(term)) {
-                worker.term.set(Some(self.crew.lead()));
+            if !worker.term.get().is_some_and(|term| self.workers.leads(term)) {
+                worker.term.set(Some(self.workers.lead()));
             }
         }
         self.step_aside(&worker);
         Ok(())
     }
 
-    /// Lets another thread of the crew read.
+    /// Lets another thread of the workers read.
     pub(super) fn step_aside(&self, worker: &Worker<'_>) {
         if let Some(term) = worker.term.take() {
-            self.crew.step_aside(term);
+            self.workers.step_aside(term);
         }
     }
 
@@ -291,7 +291,7 @@ impl Engine {
     ///
     /// To read one is to have the kernel open its file, which lasts for as long as whoever serves that file takes.
     pub fn goes_on(&self, before: &mut Option<Unread>) -> bool {
-        let leader = self.crew.lasting();
+        let leader = self.workers.lasting();
         *before = self.gate.has_questions(Duration::ZERO).then(|| {
             let questions = self.counts.questions.get();
             let the_same = before.filter(|unread| (unread.leader, unread.questions) == (leader, questions));
@@ -299,7 +299,7 @@ impl Engine {
         });
         let is_kept = before.is_some_and(|unread| unread.since.elapsed() >= UNREAD);
         if let (true, Some(term)) = (is_kept, leader) {
-            self.crew.step_aside(term);
+            self.workers.step_aside(term);
         }
         !is_kept
     }
@@ -315,13 +315,13 @@ impl Engine {
             self.reply(&question, Reply { allow: true, audit: None });
             return;
         }
-        self.crew.begin(worker.number, question.file.as_raw_fd());
+        self.workers.begin(worker.number, question.file.as_raw_fd());
         let began = self.clock.now();
         let verdict = self.judge(worker, &question, None);
         if let Err(question) = self.put_off(worker, &verdict, question) {
             self.give(&question, verdict, began);
         }
-        self.crew.end(worker.number);
+        self.workers.end(worker.number);
     }
 
     /// The answer, and what is told of it.
@@ -336,7 +336,7 @@ impl Engine {
             self.clock.took(began.elapsed());
         }
         if let Some(judged) = judged
-            && let Err(TrySendError::Full(_)) = self.journal.try_send(judged)
+            && let Err(TrySendError::Full(_)) = self.log.try_send(judged)
         {
             self.counts.unlogged.one();
         }
@@ -474,7 +474,7 @@ impl Engine {
 
     /// Has the kernel answer from now on.
     fn pass_on(&self, occurrence: &Occurrence<'_>, decided_by: &Arc<InForce>, worker: &Worker<'_>) {
-        let Some(witness) = &self.witness else { return };
+        let Some(notifications) = &self.notifications else { return };
         let policy = &decided_by.policy;
         let other = occurrence.for_the_other_access();
         let also = policy.settings.watch.asked == Asked::OpenAndExecute
@@ -486,7 +486,7 @@ impl Engine {
         let questions = Questions { open: !execute || also, execute: execute || also };
         let file = occurrence.file();
         // First who hears of changes, then who doesn't ask any more, then another look: a change in between shows.
-        let heard = witness.listen(file).is_ok() && worker.has_all();
+        let heard = notifications.listen(file).is_ok() && worker.has_all();
         let label = self.label.get().map(|label| (label, self.label(&**label, occurrence, policy, worker)));
         // Where nobody asks any more nobody gives it its label either.
         if !heard || label.is_some_and(|(_, labelled)| labelled == Labelled::Lacking) {

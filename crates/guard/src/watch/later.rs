@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions that are answered later, by other threads than the crew's: who has to wait doesn't keep those who read.
+//! Questions that are answered later, by other threads than the workers': who has to wait doesn't keep those who read.
 
 use super::engine::{Again, Engine, Verdict, Worker};
 use super::waiting::Waiting;

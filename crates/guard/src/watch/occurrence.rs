@@ -178,8 +178,8 @@ impl<'a> Occurrence<'a> {
         if *self.in_memory.get_or_init(|| nowait::is_in_memory(self.file())) == Some(false) {
             return true;
         }
-        let witness = self.engine.witness.as_ref().filter(|_| self.identity.is_roots());
-        witness.is_some_and(|witness| witness.listen(self.file()).is_ok())
+        let notifications = self.engine.notifications.as_ref().filter(|_| self.identity.is_roots());
+        notifications.is_some_and(|notifications| notifications.listen(self.file()).is_ok())
     }
 
     /// What tells how the file is started, if it is an ELF file.

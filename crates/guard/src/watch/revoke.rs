@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 impl Engine {
     /// Hears of changes until `stop`, which counts when the next one comes.
     pub fn hear(&self, stop: &AtomicBool) {
-        let Some(witness) = &self.witness else { return };
+        let Some(notifications) = &self.notifications else { return };
         let mut buffer = vec![0; 64 << 10];
         while !stop.load(Ordering::Relaxed) {
-            let mut waited = [PollFd::new(witness, PollFlags::IN)];
+            let mut waited = [PollFd::new(notifications, PollFlags::IN)];
             if !matches!(poll(&mut waited, None), Ok(1..)) {
                 continue;
             }
-            let _nothing_more = witness.read(&mut buffer, |handle| {
+            let _nothing_more = notifications.read(&mut buffer, |handle| {
                 match handle.map(|handle| self.filesystems.open(&handle)) {
                     Some(Ok(file)) => self.ask_again(file.as_fd()),
                     // The file is gone, and with it what the kernel remembered of it.

@@ -40,7 +40,7 @@ use std::path::Path;
 
 use super::CAP;
 use super::syntax::{self, Entry};
-use keys::{Rule, Standing};
+use keys::{KeyStatus, Rule};
 
 pub use baseline::Baseline;
 
@@ -274,7 +274,7 @@ impl Settings {
 
     /// What isn't on the list, in the file's order.
     fn guarded(&self) -> impl Iterator<Item = &(Name, Value)> {
-        self.order.iter().filter(|(name, _)| matches!(keys::standing(name), Standing::Refused(_)))
+        self.order.iter().filter(|(name, _)| matches!(keys::status(name), KeyStatus::Refused(_)))
     }
 }
 
@@ -313,9 +313,9 @@ impl Comparison<'_> {
         let line = different.or(values.iter().enumerate().next_back()).map_or(0, |(_, value)| value.line);
         let change = if old.is_empty() { Change::Added } else { Change::Changed };
         let refusal = |line, reason| Refusal { key: name.shown(), line, change, reason, also: Vec::new() };
-        let rule = match keys::standing(name) {
-            Standing::Refused(reason) => return Err(refusal(line, reason)),
-            Standing::Listed(rule) => rule,
+        let rule = match keys::status(name) {
+            KeyStatus::Refused(reason) => return Err(refusal(line, reason)),
+            KeyStatus::Listed(rule) => rule,
         };
         let new_section = !sections.contains(&(name.section.as_str(), name.subsection.as_deref()));
         self.may_be_set(name, rule, change, new_section).map_err(|reason| refusal(line, reason))?;
@@ -364,12 +364,12 @@ impl Comparison<'_> {
             if self.after.values.contains_key(name) {
                 continue;
             }
-            let reason = match keys::standing(name) {
-                Standing::Listed(rule) if matches!(rule.how, keys::How::Kept | keys::How::Stays) => {
+            let reason = match keys::status(name) {
+                KeyStatus::Listed(rule) if matches!(rule.how, keys::How::Kept | keys::How::Stays) => {
                     rule.how.refusal()
                 }
-                Standing::Listed(_) => continue,
-                Standing::Refused(reason) => reason,
+                KeyStatus::Listed(_) => continue,
+                KeyStatus::Refused(reason) => reason,
             };
             let line = values.first().map_or(0, |value| value.line);
             return Err(Refusal {

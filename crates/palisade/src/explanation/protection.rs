@@ -5,7 +5,7 @@ use super::Place;
 use super::names::strength;
 use crate::Situation;
 use palisade_policy::{
-    Content, Layer, LayerPolicy, NameRule, NameRules, Policy, Protect, Resolved, Standing, Strength,
+    Content, Layer, LayerPolicy, NameRule, NameRules, NameStatus, Policy, Protect, Resolved, Strength,
 };
 use palisade_sandbox::error::quoted;
 use palisade_sandbox::plan::inside::{Inside, Seen};
@@ -78,23 +78,23 @@ impl Question<'_> {
         let host = self.host.as_os_str().as_bytes();
         let by_name = match names.judge(host, self.root) {
             // A directory of the name is an ordinary one.
-            Standing::Holder(rule) if rule.content == Content::Directory && self.is_the_name(rule) => {
-                Standing::Protected(rule)
+            NameStatus::Holder(rule) if rule.content == Content::Directory && self.is_the_name(rule) => {
+                NameStatus::Protected(rule)
             }
             other => other,
         };
         let is_repository = |components| repository::is_above(&self.host, components);
         // Whoever protects a path knows it as it is inside, and means it wherever it lies.
         let by_path = self.paths.judge(self.inside.as_os_str().as_bytes(), 0);
-        if let (Standing::Protected(rule), _) | (_, Standing::Protected(rule)) = (by_name, by_path) {
+        if let (NameStatus::Protected(rule), _) | (_, NameStatus::Protected(rule)) = (by_name, by_path) {
             return Some(Stand::Protects(rule.clone()));
         }
-        let by_place = names.judge_in_repositories(host, self.root, is_repository).standing;
+        let by_place = names.judge_in_repositories(host, self.root, is_repository).status;
         match (by_place, by_path, by_name) {
-            (Standing::Protected(rule), ..) => Some(Stand::Protects(rule.clone())),
-            (_, Standing::Holder(rule), _) | (.., Standing::Holder(rule)) | (Standing::Holder(rule), ..) => {
-                Some(Stand::BeginsHere(rule.clone()))
-            }
+            (NameStatus::Protected(rule), ..) => Some(Stand::Protects(rule.clone())),
+            (_, NameStatus::Holder(rule), _)
+            | (.., NameStatus::Holder(rule))
+            | (NameStatus::Holder(rule), ..) => Some(Stand::BeginsHere(rule.clone())),
             _ => None,
         }
     }

@@ -106,7 +106,7 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
-    use crate::{Access, Context, LayerPolicy, NameRules, PathPattern, Standing, merge};
+    use crate::{Access, Context, LayerPolicy, NameRules, NameStatus, PathPattern, merge};
 
     fn rules(protect: &[&str], write: &[&str]) -> NameRules {
         let mut layer = LayerPolicy::command_line();
@@ -135,7 +135,7 @@ mod tests {
             &["~/x*", "./build", "**/*.lock", "/srv/a[0-9!^-]/b?", r"/srv/\*", "/srv/**/[!x]z"],
             &["/srv/a=/m", "/srv/a1=/n", "/srv/q/w=/o"],
         );
-        let protected = |path: &str| matches!(rules.judge(path.as_bytes(), 1), Standing::Protected(_));
+        let protected = |path: &str| matches!(rules.judge(path.as_bytes(), 1), NameStatus::Protected(_));
         for path in [
             "/home/ann/xyz/1",
             "/home/ann/app/build/1",
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn what_a_pattern_covers_is_covered_where_it_is_mapped() {
         let rules = rules(&["/srv/*/keys"], &["/srv/a/keys/deep=/k/d", "/srv/a=/m"]);
-        let protected = |path: &str| matches!(rules.judge(path.as_bytes(), 1), Standing::Protected(_));
+        let protected = |path: &str| matches!(rules.judge(path.as_bytes(), 1), NameStatus::Protected(_));
         assert!(protected("/k/d/x") && protected("/m/keys"), "{rules:#?}");
         assert!(!protected("/m/x"));
     }
@@ -182,7 +182,7 @@ mod tests {
         };
         let resolved = merge(vec![layer]).resolve(&context).unwrap();
         let rules = NameRules::new(resolved.protected_paths());
-        assert!(matches!(rules.judge(b"/a/\xff[1]/x", 1), Standing::Protected(_)));
-        assert_eq!(rules.judge(b"/a/1", 1), Standing::Free);
+        assert!(matches!(rules.judge(b"/a/\xff[1]/x", 1), NameStatus::Protected(_)));
+        assert_eq!(rules.judge(b"/a/1", 1), NameStatus::Free);
     }
 }

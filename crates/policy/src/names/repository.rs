@@ -6,7 +6,7 @@
 //! its `setup.c`): a `HEAD`, and `objects` and `refs` beside it or where a file `commondir` says.
 //! So what is protected in `.git` is protected in those, too.
 
-use super::{NameRule, NameRules, Standing, spelling};
+use super::{NameRule, NameRules, NameStatus, spelling};
 
 /// By what git knows its own directories.
 pub const MARKS: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
@@ -62,7 +62,7 @@ pub fn mark(name: &[u8]) -> Option<usize> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InRepository<'r> {
     /// The strictest that one of them gives.
-    pub standing: Standing<'r>,
+    pub status: NameStatus<'r>,
     /// How many components that directory's path has; 0 where no directory is a repository.
     pub directory: usize,
 }
@@ -93,7 +93,7 @@ impl NameRules {
         root: usize,
         mut is_repository: impl FnMut(usize) -> bool,
     ) -> InRepository<'_> {
-        let mut found = InRepository { standing: Standing::Free, directory: 0 };
+        let mut found = InRepository { status: NameStatus::Free, directory: 0 };
         if !path.split(|byte| *byte == b'/').any(may_matter) {
             return found;
         }
@@ -110,14 +110,14 @@ impl NameRules {
                     && !part.eq_ignore_ascii_case(b".git")
                 {
                     let alias = [&path[..start], b".git", &path[end..]].concat();
-                    let standing = self.judge(&alias, root);
-                    let strictness = |standing| match standing {
-                        Standing::Free => 0,
-                        Standing::Holder(_) => 1,
-                        Standing::Protected(rule) => 2 + NameRule::strictness(rule),
+                    let status = self.judge(&alias, root);
+                    let strictness = |status| match status {
+                        NameStatus::Free => 0,
+                        NameStatus::Holder(_) => 1,
+                        NameStatus::Protected(rule) => 2 + NameRule::strictness(rule),
                     };
-                    if strictness(standing) > strictness(found.standing) && is_repository(components) {
-                        found = InRepository { standing, directory: components };
+                    if strictness(status) > strictness(found.status) && is_repository(components) {
+                        found = InRepository { status, directory: components };
                     }
                 }
                 start = end + 1;
@@ -132,12 +132,12 @@ impl NameRules {
     pub fn of_repository(&self, directory: &[u8], root: usize) -> Option<&NameRule> {
         ["hooks", "config"].into_iter().find_map(|name| {
             let path = [directory, b"/", name.as_bytes()].concat();
-            if self.judge(&path, root) != Standing::Free {
+            if self.judge(&path, root) != NameStatus::Free {
                 return None;
             }
-            match self.judge_in_repositories(&path, root, |_directory| true).standing {
-                Standing::Protected(rule) => Some(rule),
-                Standing::Holder(_) | Standing::Free => None,
+            match self.judge_in_repositories(&path, root, |_directory| true).status {
+                NameStatus::Protected(rule) => Some(rule),
+                NameStatus::Holder(_) | NameStatus::Free => None,
             }
         })
     }

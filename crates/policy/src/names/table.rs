@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::{Content, NameRule, STRICTEST, Standing, glob};
+use super::{Content, NameRule, NameStatus, STRICTEST, glob};
 
 /// One component of a pattern.
 #[derive(Clone, Copy)]
@@ -178,7 +178,7 @@ impl Table {
         })
     }
 
-    pub(super) fn judge<'r>(&self, rules: &'r [NameRule], path: &[u8], root: usize) -> Standing<'r> {
+    pub(super) fn judge<'r>(&self, rules: &'r [NameRule], path: &[u8], root: usize) -> NameStatus<'r> {
         let mut protected: Option<&NameRule> = None;
         let mut holder: Option<&NameRule> = None;
         // A pattern with `**` that doesn't fit where it begins first fits nowhere further down.
@@ -197,29 +197,29 @@ impl Table {
                 if begun {
                     tried |= bit;
                 }
-                let standing = match met {
+                let status = match met {
                     Met::Nothing => continue,
                     Met::Begun => &mut holder,
                     Met::Whole => &mut protected,
                 };
-                if standing.is_none_or(|other| other.strictness() < rule.strictness())
+                if status.is_none_or(|other| other.strictness() < rule.strictness())
                     && !excepted(rule, path, root, index)
                 {
-                    *standing = Some(rule);
+                    *status = Some(rule);
                 }
             }
             if let Some(rule) = protected
                 && rule.strictness() == STRICTEST
             {
-                return Standing::Protected(rule);
+                return NameStatus::Protected(rule);
             }
             index += 1;
             at += component.len() + 1;
         }
         match (protected, holder) {
-            (Some(rule), _) => Standing::Protected(rule),
-            (None, Some(rule)) if index > root => Standing::Holder(rule),
-            _ => Standing::Free,
+            (Some(rule), _) => NameStatus::Protected(rule),
+            (None, Some(rule)) if index > root => NameStatus::Holder(rule),
+            _ => NameStatus::Free,
         }
     }
 

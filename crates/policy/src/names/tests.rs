@@ -18,9 +18,9 @@ fn rule(path: &str) -> NameRule {
 /// one begins.
 fn say(rules: &NameRules, path: &str) -> String {
     match rules.judge(path.as_bytes(), 1) {
-        Standing::Free => "-".to_owned(),
-        Standing::Protected(rule) => format!("+{}", rule.path),
-        Standing::Holder(rule) => format!("={}", rule.path),
+        NameStatus::Free => "-".to_owned(),
+        NameStatus::Protected(rule) => format!("+{}", rule.path),
+        NameStatus::Holder(rule) => format!("={}", rule.path),
     }
 }
 
@@ -82,10 +82,10 @@ fn what_is_granted_itself_can_be_written() {
         ("/home/node_modules/p/.vscode", 2, false),
         ("/home/node_modules/p/.vscode", 1, true),
     ] {
-        assert_eq!(judge(path, root) == Standing::Free, free, "{path} {root}");
+        assert_eq!(judge(path, root) == NameStatus::Free, free, "{path} {root}");
     }
-    assert!(matches!(judge("/home/ann/.git/modules", 3), Standing::Holder(_)));
-    assert_eq!(judge("/home/ann/.git", 3), Standing::Free);
+    assert!(matches!(judge("/home/ann/.git/modules", 3), NameStatus::Holder(_)));
+    assert_eq!(judge("/home/ann/.git", 3), NameStatus::Free);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_path_made_to_be_slow_is_not() {
     let path = format!("/w{}", "/.git/modules/x".repeat(260));
     let started = std::time::Instant::now();
     for _ in 0..100 {
-        assert!(matches!(rules.judge(path.as_bytes(), 1), Standing::Holder(_)));
+        assert!(matches!(rules.judge(path.as_bytes(), 1), NameStatus::Holder(_)));
     }
     assert!(started.elapsed() < std::time::Duration::from_secs(2), "{:?}", started.elapsed());
 }
@@ -149,10 +149,10 @@ fn what_is_protected_in_git_is_protected_in_repositories_of_any_name() {
     let say = |path: &str, repositories: &[usize]| {
         let found =
             rules.judge_in_repositories(path.as_bytes(), 1, |directory| repositories.contains(&directory));
-        match found.standing {
-            Standing::Free => "-".to_owned(),
-            Standing::Protected(rule) => format!("{}+{}", found.directory, rule.path),
-            Standing::Holder(rule) => format!("{}={}", found.directory, rule.path),
+        match found.status {
+            NameStatus::Free => "-".to_owned(),
+            NameStatus::Protected(rule) => format!("{}+{}", found.directory, rule.path),
+            NameStatus::Holder(rule) => format!("{}={}", found.directory, rule.path),
         }
     };
     for (path, repositories, expected) in [
@@ -180,7 +180,7 @@ fn what_is_protected_in_git_is_protected_in_repositories_of_any_name() {
         assert_eq!(said, expected, "{path}");
     }
     let asked = rules.judge_in_repositories(b"/w/src/main.rs", 1, |_| panic!("nothing depends on it"));
-    assert_eq!(asked.standing, Standing::Free);
+    assert_eq!(asked.status, NameStatus::Free);
     assert!(rules.of_repository(b"/w/x", 1).is_some());
     assert!(rules.of_repository(b"/w/.git", 1).is_none(), "that name has rules of its own");
     assert!(rules.of_repository(b"/w/.git/modules/x", 1).is_none());
@@ -218,6 +218,6 @@ fn rules_hold_that_are_written_as_file_systems_may_overlook() {
         ("/home/\u{1f5c2}\u{fe0f}/.gi\u{200c}t", true),
     ] {
         let found = rules.judge(path.as_bytes(), 0);
-        assert_eq!(matches!(found, Standing::Protected(_)), protected, "{path:?}: {found:?}");
+        assert_eq!(matches!(found, NameStatus::Protected(_)), protected, "{path:?}: {found:?}");
     }
 }

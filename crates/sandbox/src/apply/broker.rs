@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The launcher's side of the broker: what it is given, and what is heard of it.
 
-use crate::apply::start::Happening;
+use crate::apply::start::LaunchEvent;
 use crate::error::StartError;
 use crate::filter::calls::{self, Unanswered};
 use crate::filter::denials;
 use crate::network::sockets;
-use crate::plan::{Answering, Broker as Told, Calls, Filter, Plan, Root};
+use crate::plan::{Broker as Told, Calls, Filter, Plan, Root, SyscallReplies};
 use palisade_event::{Detail, Event, Mechanism, Object, Operation, Sandbox, Subject, Verdict, Why};
 use palisade_policy::names::{NameRule, NameRules};
 use palisade_sys::launch::{Broker, Station};
 use palisade_syscall::broker::Server;
-use palisade_syscall::broker::guard::{self, Refused, Wards};
+use palisade_syscall::broker::name_policy::{self, ProtectedPaths, Refused};
 use palisade_syscall::broker::report::{self, Program, Report};
 use palisade_syscall::{Arch, Errno as Refusal, Syscall};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -28,7 +28,7 @@ const BATCHES: usize = 16;
 
 /// What hears the broker.
 #[derive(Debug)]
-pub(crate) struct Ear<'p> {
+pub(crate) struct ReportReceiver<'p> {
     socket: OwnedFd,
     told: &'p Told<'p>,
     rules: OnceCell<Vec<NameRule>>,
@@ -41,7 +41,10 @@ pub(crate) struct Ear<'p> {
 }
 
 /// Prepares a broker for a plan that has one.
-pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Broker, Ear<'p>)>, StartError> {
+pub(crate) fn prepare<'p>(
+    plan: &'p Plan<'p>,
+    umask: u32,
+) -> Result<Option<(Broker, ReportReceiver<'p>)>, StartError> {
     let Some(told) = &plan.broker else { return Ok(None) };
     let failed = |action| move |source| StartError::Launch { action, source };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -61,19 +64,28 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
     let session = palisade_sys::process::session().unsigned_abs();
     let serve = move |station: Station| {
         // Decoded only here, where somebody writes: most launches never get here.
-        let Some(wards) = wards(&told_to_it) else { palisade_sys::process::exit_now(1) };
+        let Some(protected_paths) = protected_paths(&told_to_it) else { palisade_sys::process::exit_now(1) };
         let program = told_to_it.filter.instructions();
         let filter = palisade_syscall::Filter { program };
         let command = palisade_syscall::Filter { program: command.instructions() };
         let unlearned = told_to_it.calls.as_ref().map(Calls::unlearned);
-        Server { wards, command, filter, umask, session, learn, unlearned, answers: answers.clone() }
-            .serve(station);
+        Server {
+            protected_paths,
+            command,
+            filter,
+            umask,
+            session,
+            learn,
+            unlearned,
+            answers: answers.clone(),
+        }
+        .serve(station);
     };
     let terminal = terminal();
     let broker = Broker::giving(Box::new(serve), proc, theirs, terminal, given);
     let has_clock = told.answers.as_ref().is_some_and(|answers| answers.start.is_some());
     let broker = if has_clock { broker.watching() } else { broker };
-    let ear = Ear {
+    let receiver = ReportReceiver {
         socket: ours,
         told,
         rules: OnceCell::new(),
@@ -81,12 +93,12 @@ pub(crate) fn prepare<'p>(plan: &'p Plan<'p>, umask: u32) -> Result<Option<(Brok
         writing: Cell::new(false),
         asked: Cell::default(),
     };
-    Ok(Some((broker, ear)))
+    Ok(Some((broker, receiver)))
 }
 
 /// The descriptors of the caller's that a command may be given.
 fn given(told: &Told<'_>) -> Result<Vec<OwnedFd>, StartError> {
-    let numbers = told.answers.as_ref().map(Answering::descriptors).unwrap_or_default();
+    let numbers = told.answers.as_ref().map(SyscallReplies::descriptors).unwrap_or_default();
     let duplicate = |number: u32| {
         let failed = |source| StartError::Given { number, source };
         let given = palisade_sys::process::inherited(number).map_err(failed)?;
@@ -97,22 +109,22 @@ fn given(told: &Told<'_>) -> Result<Vec<OwnedFd>, StartError> {
     numbers.into_iter().map(duplicate).collect()
 }
 
-fn wards(told: &Told<'_>) -> Option<Wards> {
+fn protected_paths(told: &Told<'_>) -> Option<ProtectedPaths> {
     let roots = told
         .roots
         .iter()
-        .map(|Root { inside, host, write }| guard::Root {
+        .map(|Root { inside, host, write }| name_policy::Root {
             inside: inside.as_bytes().to_vec(),
             host: host.as_ref().map(|host| host.as_bytes().to_vec()),
             write: *write,
         })
         .collect();
-    let pinned = told
-        .pinned
-        .iter()
-        .map(|pin| guard::Pin { path: pin.path.as_bytes().to_vec(), about: pin.about.as_bytes().to_vec() });
+    let pinned = told.pinned.iter().map(|pin| name_policy::Pin {
+        path: pin.path.as_bytes().to_vec(),
+        about: pin.about.as_bytes().to_vec(),
+    });
     let pinned = pinned.collect();
-    Some(Wards { roots, names: told.names.get().ok()?, paths: told.paths.get().ok()?, pinned })
+    Some(ProtectedPaths { roots, names: told.names.get().ok()?, paths: told.paths.get().ok()?, pinned })
 }
 
 /// The terminal among the standard streams, if there is one: what `/dev/tty` means inside.
@@ -123,10 +135,10 @@ fn terminal() -> Option<OwnedFd> {
         .and_then(|stream| rustix::io::fcntl_dupfd_cloexec(stream, 3).ok())
 }
 
-impl Ear<'_> {
+impl ReportReceiver<'_> {
     /// Passes on what has been reported. Whether there may be more: whoever reports without end mustn't keep the
     /// launcher from everything else.
-    pub(crate) fn hear(&self, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
+    pub(crate) fn hear(&self, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> bool {
         (0..BATCHES).all(|_batch| match report::receive(self.socket.as_fd()) {
             Ok(reports) => {
                 let may_be_more = reports.len() == report::BATCH;
@@ -140,52 +152,52 @@ impl Ear<'_> {
         })
     }
 
-    fn pass_on(&self, reports: Vec<Report>, tell: &mut dyn FnMut(Happening<'_>)) {
+    fn pass_on(&self, reports: Vec<Report>, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         for report in reports {
             match report {
                 Report::Refused { thread, program, call, refused } => {
                     let Some(rule) = self.rules().get(refused.rule) else { continue };
                     let subject = self.subject(thread, &program);
-                    tell(Happening::Refused { event: &event(subject, call, &refused, rule), rule });
+                    tell(LaunchEvent::Refused { event: &event(subject, call, &refused, rule), rule });
                 }
                 Report::Denied { thread, program, path, denial } => {
                     let subject = self.subject(thread, &program);
-                    tell(Happening::Denied(&denials::of_name(subject, &path, &denial, self.rules())));
+                    tell(LaunchEvent::Denied(&denials::of_name(subject, &path, &denial, self.rules())));
                 }
                 Report::Call { thread, program, call, errno } => {
                     let Some((call, errno)) = call_of(call).zip(Refusal::new(errno)) else { continue };
                     let subject = self.subject(thread, named(&program));
-                    tell(Happening::Denied(&denials::of_call(subject, call, errno)));
+                    tell(LaunchEvent::Denied(&denials::of_call(subject, call, errno)));
                 }
                 Report::Socket { thread, program, path } => {
                     let subject = self.subject(thread, &program);
-                    tell(Happening::Denied(&sockets::event(subject, &path)));
+                    tell(LaunchEvent::Denied(&sockets::event(subject, &path)));
                 }
                 Report::Used { how, came, path, program } => {
-                    tell(Happening::Used { how, came, path: &lossless(path), program: &program });
+                    tell(LaunchEvent::Used { how, came, path: &lossless(path), program: &program });
                 }
                 Report::Called { program, call } => {
                     if let Some(call) = call_of(call) {
-                        tell(Happening::Called { program: &program, call });
+                        tell(LaunchEvent::Called { program: &program, call });
                     }
                 }
                 Report::Unlearned { thread, program, call, killed } => {
                     let Some(call) = call_of(call) else { continue };
                     let subject = self.subject(thread, named(&program));
                     let event = calls::event(subject, call, killed, self.told.calls.as_ref());
-                    tell(Happening::Unlearned { event: &event, call });
+                    tell(LaunchEvent::Unlearned { event: &event, call });
                 }
                 Report::Asked { number, thread, program, call } => {
                     let Some(call) = call_of(call) else { continue };
                     let question = Unanswered { number, thread, call, program: &program };
-                    tell(Happening::Asked { question: &question, answers: self.socket.as_fd() });
+                    tell(LaunchEvent::Asked { question: &question, answers: self.socket.as_fd() });
                 }
-                Report::Repository { path } => tell(Happening::Repository(&lossless(path))),
+                Report::Repository { path } => tell(LaunchEvent::Repository(&lossless(path))),
                 Report::Writing => self.writing.set(true),
                 Report::Overload { call, errno } => {
-                    tell(Happening::Overload { call: &call, source: Errno::from_raw_os_error(errno) });
+                    tell(LaunchEvent::Overload { call: &call, source: Errno::from_raw_os_error(errno) });
                 }
-                Report::Lost { count } => tell(Happening::Lost(count)),
+                Report::Lost { count } => tell(LaunchEvent::Lost(count)),
             }
         }
     }
@@ -196,9 +208,9 @@ impl Ear<'_> {
     }
 
     /// The broker has ended while the command hasn't.
-    pub(crate) fn ended(&self, _why: Option<Errno>, tell: &mut dyn FnMut(Happening<'_>)) {
+    pub(crate) fn ended(&self, _why: Option<Errno>, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         if !self.ended.replace(true) {
-            tell(Happening::BrokerEnded);
+            tell(LaunchEvent::BrokerEnded);
         }
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Watching over a command: signals, the terminal, its end and the end of everything inside.
 
-use crate::apply::broker::Ear;
-use crate::apply::start::Happening;
+use crate::apply::broker::ReportReceiver;
+use crate::apply::start::LaunchEvent;
 use crate::bus::proxy::Buses;
 use crate::network::gateway::Gateway;
 use palisade_sys::launch::Started;
@@ -129,37 +129,37 @@ impl Terminal {
 
 /// Who keeps the broker, and what is heard of it.
 #[derive(Debug)]
-pub(crate) struct Keeper<'e> {
-    /// The keeper's process, until it has been reaped.
+pub(crate) struct SupervisorState<'e> {
+    /// The broker stub's process, until it has been reaped.
     process: Option<i32>,
-    ear: Option<&'e Ear<'e>>,
+    receiver: Option<&'e ReportReceiver<'e>>,
     /// The broker may have reported more.
     unheard: bool,
     buses: Buses<'e>,
     gateway: Gateway<'e>,
-    /// The warden, until it has been reaped, and what ends everything inside when it fails.
-    warden: Option<i32>,
+    /// The refresher, until it has been reaped, and what ends everything inside when it fails.
+    refresher: Option<i32>,
     init: Option<i32>,
     /// What the sandbox ends with, until it has ended, and what is told to end then if there is no init.
     parent: Option<i32>,
     command: i32,
 }
 
-impl<'e> Keeper<'e> {
+impl<'e> SupervisorState<'e> {
     pub(crate) fn of(
         started: &Started,
-        ear: Option<&'e Ear<'e>>,
+        receiver: Option<&'e ReportReceiver<'e>>,
         buses: Buses<'e>,
         gateway: Gateway<'e>,
         parent: Option<i32>,
     ) -> Self {
         Self {
-            process: started.keeper,
-            ear,
+            process: started.stub,
+            receiver,
             unheard: false,
             buses,
             gateway,
-            warden: started.warden,
+            refresher: started.refresher,
             init: started.init,
             parent,
             command: started.command,
@@ -167,8 +167,8 @@ impl<'e> Keeper<'e> {
     }
 
     /// Something has arrived: a report, a connection, or word of a filter that is ready.
-    fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
-        self.unheard = self.ear.is_some_and(|ear| ear.hear(tell));
+    fn hear(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
+        self.unheard = self.receiver.is_some_and(|receiver| receiver.hear(tell));
         self.buses.look(self.command, tell);
         self.unheard |= self.gateway.look(tell);
     }
@@ -184,23 +184,23 @@ impl<'e> Keeper<'e> {
     }
 
     /// A child has changed: perhaps this one.
-    fn look(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+    fn look(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         if let Some(parent) = self.parent
             && has_ended(parent)
         {
             self.parent = None;
             let _dead_already = wait::send(self.init.unwrap_or(self.command), libc_signal::KILL);
         }
-        if let Some(warden) = self.warden
-            && let Ok(Some(change @ (Change::Exited(_) | Change::Killed(_)))) = wait::poll(warden)
+        if let Some(refresher) = self.refresher
+            && let Ok(Some(change @ (Change::Exited(_) | Change::Killed(_)))) = wait::poll(refresher)
         {
-            self.warden = None;
+            self.refresher = None;
             // It ends well only when init has ended.
             if change != Change::Exited(0) {
                 if let Some(init) = self.init {
                     let _dead_already = wait::send(init, libc_signal::KILL);
                 }
-                tell(Happening::Uncovered(match change {
+                tell(LaunchEvent::Uncovered(match change {
                     Change::Exited(errno) => Some(Errno::from_raw_os_error(errno)),
                     _ => None,
                 }));
@@ -214,9 +214,9 @@ impl<'e> Keeper<'e> {
             Ok(Some(Change::Exited(0))) => self.process = None,
             Ok(Some(Change::Exited(_) | Change::Killed(_))) => {
                 self.process = None;
-                if let Some(ear) = self.ear {
-                    while ear.hear(tell) {}
-                    ear.ended(None, tell);
+                if let Some(receiver) = self.receiver {
+                    while receiver.hear(tell) {}
+                    receiver.ended(None, tell);
                 }
             }
             _ => {}
@@ -239,34 +239,34 @@ fn has_ended(child: i32) -> bool {
 pub(crate) fn watch(
     started: &Started,
     terminal: &Terminal,
-    keeper: &mut Keeper<'_>,
-    tell: &mut dyn FnMut(Happening<'_>),
+    state: &mut SupervisorState<'_>,
+    tell: &mut dyn FnMut(LaunchEvent<'_>),
 ) -> Result<Outcome, Errno> {
     // Somebody may have asked before the kernel was told to send signals.
-    keeper.unheard = keeper.gateway.look(tell);
-    if keeper.parent.is_some() {
+    state.unheard = state.gateway.look(tell);
+    if state.parent.is_some() {
         // Its end may have come before signals were blocked.
-        keeper.look(tell);
+        state.look(tell);
     }
     loop {
-        let signal = match keeper.next_signal(started) {
+        let signal = match state.next_signal(started) {
             Ok(signal) => signal,
             Err(Errno::INTR) => continue,
             Err(Errno::AGAIN) => {
-                keeper.hear(tell);
+                state.hear(tell);
                 continue;
             }
             Err(errno) => return Err(errno),
         };
         if signal.number == wait::READABLE && signal.by_kernel {
-            keeper.hear(tell);
+            state.hear(tell);
             continue;
         }
         if signal.number != libc_signal::CHLD {
             pass_on(started.command, terminal, signal);
             continue;
         }
-        keeper.look(tell);
+        state.look(tell);
         // One signal may stand for several children: ask until there is nothing new.
         while let Some(change) = wait::poll(started.command)? {
             match change {
@@ -347,20 +347,20 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) fn linger(
     started: &Started,
     children: &Children,
-    keeper: &mut Keeper<'_>,
-    tell: &mut dyn FnMut(Happening<'_>),
+    state: &mut SupervisorState<'_>,
+    tell: &mut dyn FnMut(LaunchEvent<'_>),
 ) {
     while children.0.is_some() && !children.none() {
-        let patience = if keeper.unheard { std::time::Duration::ZERO } else { LOOK };
+        let patience = if state.unheard { std::time::Duration::ZERO } else { LOOK };
         let signal = started.memory.while_resting(|| wait::next_signal_within(patience));
         match signal {
-            Ok(signal) if signal.number == wait::READABLE && signal.by_kernel => keeper.hear(tell),
-            Ok(signal) if signal.number == libc_signal::CHLD => keeper.look(tell),
+            Ok(signal) if signal.number == wait::READABLE && signal.by_kernel => state.hear(tell),
+            Ok(signal) if signal.number == libc_signal::CHLD => state.look(tell),
             Ok(signal) if libc_signal::ENDS.contains(&signal.number) => return,
-            Err(Errno::AGAIN) if keeper.unheard => keeper.hear(tell),
+            Err(Errno::AGAIN) if state.unheard => state.hear(tell),
             Err(Errno::AGAIN) => {
-                keeper.buses.reap(keeper.command, tell);
-                keeper.gateway.reap(tell);
+                state.buses.reap(state.command, tell);
+                state.gateway.reap(tell);
             }
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
@@ -392,16 +392,16 @@ fn ends_within(process: i32, patience: Duration) -> bool {
 pub(crate) fn finish(
     started: Started,
     children: &Children,
-    mut keeper: Keeper<'_>,
-    tell: &mut dyn FnMut(Happening<'_>),
+    mut state: SupervisorState<'_>,
+    tell: &mut dyn FnMut(LaunchEvent<'_>),
 ) -> Result<(), Errno> {
     let Started { init, lifeline, builder, memory, .. } = started;
-    keeper.buses.end();
-    keeper.hear(tell);
-    let last = keeper.process.filter(|_| keeper.ear.is_some_and(Ear::is_writing));
+    state.buses.end();
+    state.hear(tell);
+    let last = state.process.filter(|_| state.receiver.is_some_and(ReportReceiver::is_writing));
     // First, for it to end meanwhile; but for a broker that ends by itself when nobody is left to call.
     for process in
-        [keeper.process.filter(|process| Some(*process) != last), keeper.warden].into_iter().flatten()
+        [state.process.filter(|process| Some(*process) != last), state.refresher].into_iter().flatten()
     {
         let _dead_already = wait::send(process, libc_signal::KILL);
     }
@@ -415,29 +415,29 @@ pub(crate) fn finish(
     }
     if let Some(process) = last {
         if ends_within(process, LAST_FILES) {
-            keeper.process = None;
+            state.process = None;
         } else {
             let _too_slow = wait::send(process, libc_signal::KILL);
         }
     }
-    let reaped = keeper.process.map(wait::blocking);
-    if let Some(warden) = keeper.warden {
-        let _reaped = wait::blocking(warden);
+    let reaped = state.process.map(wait::blocking);
+    if let Some(refresher) = state.refresher {
+        let _reaped = wait::blocking(refresher);
     }
     if let Some(builder) = builder {
         let _reaped = wait::blocking(builder);
     }
-    keeper.gateway.end(tell);
+    state.gateway.end(tell);
     // Nobody is left who would report more.
     loop {
-        keeper.hear(tell);
-        if !keeper.unheard {
+        state.hear(tell);
+        if !state.unheard {
             break;
         }
     }
     // By itself, and not as it ends when nobody is left: the command's end came before that was heard of.
-    if let (Some(Ok(Change::Exited(1..))), Some(ear)) = (reaped, keeper.ear) {
-        ear.ended(None, tell);
+    if let (Some(Ok(Change::Exited(1..))), Some(receiver)) = (reaped, state.receiver) {
+        receiver.ended(None, tell);
     }
     drop(memory);
     Ok(())

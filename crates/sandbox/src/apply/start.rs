@@ -4,10 +4,10 @@
 use crate::apply::broker;
 use crate::apply::cgroup::Groups;
 use crate::apply::compile::{self, Given, Trees};
-use crate::apply::covers;
-use crate::apply::monitor::{self, Children, Keeper, Outcome, Terminal};
+use crate::apply::masks;
+use crate::apply::monitor::{self, Children, Outcome, SupervisorState, Terminal};
 use crate::apply::window::Window;
-use crate::bus::attendant;
+use crate::bus::launcher;
 use crate::bus::proxy::Buses;
 use crate::error::StartError;
 use crate::filter::calls::Unanswered;
@@ -75,7 +75,7 @@ pub struct Running {
 
 /// What is told while the command runs.
 #[derive(Debug)]
-pub enum Happening<'h> {
+pub enum LaunchEvent<'h> {
     /// It runs.
     Started(Running, Number),
     /// The broker refused to write a protected name.
@@ -132,7 +132,7 @@ pub enum Happening<'h> {
     /// So many reports didn't arrive.
     Lost(u64),
     /// A name that was to stay covered could not be covered again, for this reason; everything inside has been ended. None: the
-    /// warden, which covers them, was killed.
+    /// refresher, which covers them, was killed.
     Uncovered(Option<Errno>),
     /// The broker has ended; calls that write names fail from here on.
     BrokerEnded,
@@ -146,7 +146,7 @@ pub enum Happening<'h> {
     /// Connections can't be led to where names are checked: only programs that ask a proxy get anywhere.
     Unled(Errno),
     /// What the user has answered before can't be had: they are asked again.
-    Unanswered(&'h crate::network::answers::AnswersError),
+    Unanswered(&'h crate::network::approvals::ApprovalsError),
     /// It runs, and isn't in the registry.
     Unlisted(&'h RegistryError),
     /// Nobody serves the network any more; whoever asks is refused.
@@ -172,7 +172,7 @@ const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/
 pub fn run(
     plan: &Plan<'_>,
     invocation: &Invocation<'_>,
-    tell: &mut dyn FnMut(Happening<'_>),
+    tell: &mut dyn FnMut(LaunchEvent<'_>),
 ) -> Result<Report, StartError> {
     apply(plan, invocation, None, tell)
 }
@@ -200,7 +200,7 @@ fn apply(
     plan: &Plan<'_>,
     invocation: &Invocation<'_>,
     attended: Option<Attended>,
-    tell: &mut dyn FnMut(Happening<'_>),
+    tell: &mut dyn FnMut(LaunchEvent<'_>),
 ) -> Result<Report, StartError> {
     let name = invocation.command.first().ok_or(StartError::NoCommand)?;
     let reopen = inspect_streams()?;
@@ -247,15 +247,15 @@ fn apply(
     let umask = rustix::process::umask(rustix::fs::Mode::empty());
     let _zero = rustix::process::umask(umask);
     let groups = Groups::make(plan)?;
-    let (broker, ear) = match attended {
-        Some(attended) => (Some(attendant::broker(attended.socket, attended.control)?), None),
+    let (broker, receiver) = match attended {
+        Some(attended) => (Some(launcher::broker(attended.socket, attended.control)?), None),
         None => {
-            let (broker, ear) = broker::prepare(plan, umask.as_raw_mode())?.unzip();
+            let (broker, receiver) = broker::prepare(plan, umask.as_raw_mode())?.unzip();
             let member = groups.memory()?;
-            (broker.map(|broker| broker.joining(member)), ear)
+            (broker.map(|broker| broker.joining(member)), receiver)
         }
     };
-    let warden = covers::warden(plan)?;
+    let refresher = masks::refresher(plan)?;
     let signal_mask =
         palisade_sys::wait::block_all_signals().map_err(|source| StartError::Wait { source })?;
     let launch = Launch {
@@ -284,7 +284,7 @@ fn apply(
             join: groups.descriptors(),
         },
         broker: broker.as_ref(),
-        warden: warden.as_ref(),
+        refresher: refresher.as_ref(),
         network: network.as_ref(),
         timings: invocation.timings,
     };
@@ -326,15 +326,15 @@ fn apply(
     // While the command already runs; whoever hears that it does finds it.
     let entry = list(started.command, started.init, false);
     let entry = told(entry, tell);
-    tell(Happening::Started(Running { pid: started.command, init: started.init }, invocation.number));
+    tell(LaunchEvent::Started(Running { pid: started.command, init: started.init }, invocation.number));
     let children = Children::of(&started);
     let gateway = Gateway::of(plan, network.as_ref(), publish, &started, invocation.serve_network, tell);
-    let mut keeper = Keeper::of(&started, ear.as_ref(), buses, gateway, invocation.parent);
-    let watched = monitor::watch(&started, &terminal, &mut keeper, tell);
-    if plan.conduct.wait_for_all {
-        monitor::linger(&started, &children, &mut keeper, tell);
+    let mut state = SupervisorState::of(&started, receiver.as_ref(), buses, gateway, invocation.parent);
+    let watched = monitor::watch(&started, &terminal, &mut state, tell);
+    if plan.lifecycle.wait_for_all {
+        monitor::linger(&started, &children, &mut state, tell);
     }
-    let finished = monitor::finish(started, &children, keeper, tell);
+    let finished = monitor::finish(started, &children, state, tell);
     drop(entry);
     groups.remove();
     if let Some(window) = window {
@@ -346,10 +346,10 @@ fn apply(
 }
 
 /// An entry of the registry; why there is none is told.
-fn told(entry: Result<Option<Entry>, RegistryError>, tell: &mut dyn FnMut(Happening<'_>)) -> Option<Entry> {
+fn told(entry: Result<Option<Entry>, RegistryError>, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> Option<Entry> {
     entry.unwrap_or_else(|error| {
         if error.is_told() {
-            tell(Happening::Unlisted(&error));
+            tell(LaunchEvent::Unlisted(&error));
         }
         None
     })

@@ -2,12 +2,12 @@
 //! The launcher's side of filtered buses: sockets at which nobody answers until somebody connects.
 //!
 //! The kernel keeps connections waiting at a socket that listens. The first makes it send a signal, which the monitor
-//! takes among the others, and only then is anything started: an *attendant* (`attendant`), a launcher for
+//! takes among the others, and only then is anything started: a *launcher* (`launcher`), a launcher for
 //! `xdg-dbus-proxy`, which is given that very socket with everybody who waits at it. If the filter isn't ready in time
 //! those who wait are sent away, and the next connection tries again. Nobody ever gets past it.
 
-use crate::apply::start::Happening;
-use crate::bus::instance::Instance;
+use crate::apply::start::LaunchEvent;
+use crate::bus::metadata::InstanceMetadata;
 use crate::error::StartError;
 use crate::plan::{Bus, Plan};
 use palisade_sys::wait;
@@ -26,7 +26,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the attendant says when those who wait are being served.
+/// What the launcher says when those who wait are being served.
 pub(crate) const READY: &[u8] = b"ready";
 /// How this program is called to be one.
 pub const ATTEND: &str = "--palisade-attend-bus";
@@ -50,7 +50,7 @@ pub(crate) struct Buses<'p> {
     sockets: Vec<OwnedFd>,
     doors: Vec<Door>,
     number: String,
-    instance: Option<Instance>,
+    instance: Option<InstanceMetadata>,
 }
 
 /// What is at a bus's socket.
@@ -64,22 +64,22 @@ struct Door {
 enum State {
     /// Nobody: the kernel tells when somebody connects.
     Alone,
-    /// Somebody waits, the attendant is at work.
-    Opening { attendant: Attendant, until: Instant },
+    /// Somebody waits, the launcher is at work.
+    Opening { launcher: ProxyLauncher, until: Instant },
     /// Whoever connects is served.
-    Open { attendant: Attendant, since: Instant },
+    Open { launcher: ProxyLauncher, since: Instant },
     /// Nobody ever will be.
     Shut,
 }
 
 #[derive(Debug)]
-struct Attendant {
+struct ProxyLauncher {
     child: Child,
     control: OwnedFd,
     words: File,
 }
 
-impl Attendant {
+impl ProxyLauncher {
     /// Ends it, and with it everything it has started.
     fn end(&mut self) {
         let _dead_already = self.child.kill();
@@ -140,22 +140,22 @@ impl<'p> Buses<'p> {
         ends.min()
     }
 
-    /// A process has ended: perhaps an attendant.
-    pub(crate) fn reap(&mut self, command: i32, tell: &mut dyn FnMut(Happening<'_>)) {
+    /// A process has ended: perhaps a launcher.
+    pub(crate) fn reap(&mut self, command: i32, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         if self.doors.iter().any(|door| !matches!(door.state, State::Alone | State::Shut)) {
             self.look(command, tell);
         }
     }
 
     /// Looks who has connected, who is ready, and who has ended.
-    pub(crate) fn look(&mut self, command: i32, tell: &mut dyn FnMut(Happening<'_>)) {
+    pub(crate) fn look(&mut self, command: i32, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         for nth in 0..self.doors.len() {
             // What one look comes to may call for the next.
             while self.look_at(nth, command, tell) {}
         }
     }
 
-    fn look_at(&mut self, nth: usize, command: i32, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
+    fn look_at(&mut self, nth: usize, command: i32, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> bool {
         let (Some(door), Some(socket)) = (self.doors.get_mut(nth), self.sockets.get(nth)) else {
             return false;
         };
@@ -166,57 +166,57 @@ impl<'p> Buses<'p> {
                 }
                 self.begin(nth, command, tell)
             }
-            State::Opening { attendant, until } => {
+            State::Opening { launcher, until } => {
                 let mut said = [0u8; READY.len()];
                 let late = Instant::now() >= *until;
-                let why = match rustix::net::recv(&attendant.control, &mut said[..], RecvFlags::DONTWAIT) {
+                let why = match rustix::net::recv(&launcher.control, &mut said[..], RecvFlags::DONTWAIT) {
                     Ok((_, length)) if said.get(..length) == Some(READY) => {
-                        if let State::Opening { attendant, .. } =
+                        if let State::Opening { launcher, .. } =
                             std::mem::replace(&mut door.state, State::Shut)
                         {
-                            door.state = State::Open { attendant, since: Instant::now() };
+                            door.state = State::Open { launcher, since: Instant::now() };
                         }
                         return true;
                     }
-                    Err(Errno::AGAIN | Errno::INTR) if !attendant.has_ended() && !late => return false,
+                    Err(Errno::AGAIN | Errno::INTR) if !launcher.has_ended() && !late => return false,
                     Err(Errno::AGAIN | Errno::INTR) if late => {
                         format!("it isn't ready after {} s", PATIENCE.as_secs())
                     }
                     // It has ended, and so has what it started.
-                    _ => attendant.last_words(),
+                    _ => launcher.last_words(),
                 };
-                attendant.end();
+                launcher.end();
                 self.fail(nth, &why, true, tell)
             }
-            State::Open { attendant, since } => {
-                if !attendant.has_ended() {
+            State::Open { launcher, since } => {
+                if !launcher.has_ended() {
                     return false;
                 }
                 if since.elapsed() > STEADY {
                     door.failures = 0;
                 }
-                let why = attendant.last_words();
+                let why = launcher.last_words();
                 self.fail(nth, &why, false, tell)
             }
             State::Shut => false,
         }
     }
 
-    /// Starts the attendant.
-    fn begin(&mut self, nth: usize, command: i32, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
+    /// Starts the launcher.
+    fn begin(&mut self, nth: usize, command: i32, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> bool {
         let (Some(bus), Some(socket)) = (self.plan.get(nth), self.sockets.get(nth)) else { return false };
         if let Some(id) = &bus.portals
             && self.instance.is_none()
         {
-            self.instance = Instance::make(&self.number, &id.to_string(), command);
+            self.instance = InstanceMetadata::make(&self.number, &id.to_string(), command);
         }
         let started = wait::no_signal_when_readable(socket.as_fd())
             .map_err(std::io::Error::from)
             .and_then(|()| start(bus, socket, &self.number));
         match started {
-            Ok(attendant) => {
+            Ok(launcher) => {
                 if let Some(door) = self.doors.get_mut(nth) {
-                    door.state = State::Opening { attendant, until: Instant::now() + PATIENCE };
+                    door.state = State::Opening { launcher, until: Instant::now() + PATIENCE };
                 }
                 true
             }
@@ -225,12 +225,12 @@ impl<'p> Buses<'p> {
     }
 
     /// The filter has ended. Says why; who waits for it is sent away, unless it may be another's turn.
-    fn fail(&mut self, nth: usize, why: &str, away: bool, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
+    fn fail(&mut self, nth: usize, why: &str, away: bool, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> bool {
         let (Some(bus), Some(socket)) = (self.plan.get(nth), self.sockets.get(nth)) else { return false };
         let Some(door) = self.doors.get_mut(nth) else { return false };
         door.failures += 1;
         let last = door.failures >= ATTEMPTS;
-        tell(Happening::Bus { which: bus.which, why, last });
+        tell(LaunchEvent::Bus { which: bus.which, why, last });
         if last {
             // Refused from now on, rather than left waiting.
             door.state = State::Shut;
@@ -259,8 +259,8 @@ impl<'p> Buses<'p> {
     /// Ends what has been started. Nobody is left inside who could connect.
     pub(crate) fn end(&mut self) {
         for door in &mut self.doors {
-            if let State::Opening { attendant, .. } | State::Open { attendant, .. } = &mut door.state {
-                attendant.end();
+            if let State::Opening { launcher, .. } | State::Open { launcher, .. } = &mut door.state {
+                launcher.end();
             }
             door.state = State::Shut;
         }
@@ -288,8 +288,8 @@ fn number() -> String {
     (hash >> 32).to_string()
 }
 
-/// Starts an attendant for those who wait at `socket`.
-fn start(bus: &Bus<'_>, socket: &OwnedFd, number: &str) -> std::io::Result<Attendant> {
+/// Starts a launcher for those who wait at `socket`.
+fn start(bus: &Bus<'_>, socket: &OwnedFd, number: &str) -> std::io::Result<ProxyLauncher> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     let plan = rustix::fs::memfd_create("palisade-plan", MemfdFlags::CLOEXEC)?;
@@ -313,9 +313,9 @@ fn start(bus: &Bus<'_>, socket: &OwnedFd, number: &str) -> std::io::Result<Atten
         // What is typed at a terminal is meant for the command.
         .process_group(0)
         .spawn()?;
-    let attendant = Attendant { child, control: ours, words };
-    wait::signal_when_readable(attendant.control.as_fd())?;
-    Ok(attendant)
+    let launcher = ProxyLauncher { child, control: ours, words };
+    wait::signal_when_readable(launcher.control.as_fd())?;
+    Ok(launcher)
 }
 
 /// A file of bounded size: what doesn't fit can't be written, and nobody waits for a reader.

@@ -181,7 +181,7 @@ pub enum PlanError {
     Syscalls(#[from] palisade_syscall::Error),
     /// A call can't be answered as the policy says.
     #[error("{0}")]
-    Answer(#[source] crate::filter::answering::Impossible),
+    Answer(#[source] crate::filter::replies::Impossible),
     /// What was learned can't be read.
     #[error(transparent)]
     Learned(#[from] palisade_syscall::store::StoreError),
@@ -316,7 +316,7 @@ impl PlanError {
             Self::NothingLearned { former: None, .. } => {
                 "palisade run --syscalls learn …   # remembers what it calls, for the next time".to_owned()
             }
-            Self::Answer(crate::filter::answering::Impossible { origin, .. }) => {
+            Self::Answer(crate::filter::replies::Impossible { origin, .. }) => {
                 let file = origin.file.as_ref()?;
                 format!("palisade check {}", quoted(&file.to_string_lossy()))
             }

@@ -2,7 +2,7 @@
 //! System calls of a run: what the profile makes of them, and how what was learned becomes the profile's.
 
 use super::Under;
-use crate::apply::start::Happening;
+use crate::apply::start::LaunchEvent;
 use crate::error::PlanError;
 use crate::facts::Facts;
 use crate::filter::calls::{Fate, fate};
@@ -25,10 +25,10 @@ pub struct Calls {
 
 impl Calls {
     /// Something happened; what isn't about a call counts for nothing.
-    pub fn note(&mut self, happening: &Happening<'_>) {
-        match happening {
-            Happening::Called { call, .. } => drop(self.made.insert(*call)),
-            Happening::Unlearned { call, .. } => drop(self.refused.insert(*call)),
+    pub fn note(&mut self, launch_event: &LaunchEvent<'_>) {
+        match launch_event {
+            LaunchEvent::Called { call, .. } => drop(self.made.insert(*call)),
+            LaunchEvent::Unlearned { call, .. } => drop(self.refused.insert(*call)),
             _ => {}
         }
     }

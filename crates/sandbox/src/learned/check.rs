@@ -4,7 +4,7 @@
 
 use super::calls::{self, CallDifference, Calls};
 use super::hosts::{self, Compared, Hosts};
-use super::{Account, Comparison, Host, Journal, Rights, Under, precedence, profile};
+use super::{AccessTrace, Comparison, Host, Rights, Under, UsageSummary, precedence, profile};
 use crate::error::PlanError;
 use crate::facts::Facts;
 use palisade_policy::render::{Remarks, render_with};
@@ -21,9 +21,9 @@ pub struct Run<'r> {
     /// What it ran under.
     pub under: &'r Under,
     /// What it used.
-    pub journal: &'r Journal,
+    pub trace: &'r AccessTrace,
     /// What that comes to.
-    pub account: &'r Account,
+    pub account: &'r UsageSummary,
     /// Whom it talked to.
     pub hosts: &'r Hosts,
     /// Its system calls.
@@ -84,7 +84,7 @@ pub fn check(
             Ok(after) => after,
             Err(reason) => return Ok(Checked { text, differences: Err(reason) }),
         };
-        let files = Comparison::of(run.journal, &run.under.plan, &after.plan, ground.host);
+        let files = Comparison::of(run.trace, &run.under.plan, &after.plan, ground.host);
         let hosts = hosts::compare(run.hosts, &run.under.plan, &after.plan);
         let by_rule: Vec<_> = hosts.lost.iter().filter_map(|lost| lost.rule.clone()).collect();
         if round == ROUNDS || (files.widens.is_empty() && hosts.gained.is_empty() && by_rule.is_empty()) {

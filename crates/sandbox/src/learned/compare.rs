@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What was used and refused under one plan, decided by another one.
 
-use super::journal::{Journal, Programs, Uses};
+use super::trace::{AccessTrace, Programs, Uses};
 use super::{Host, Rights};
 use crate::plan::Plan;
 use crate::plan::inside::{self, Inside, Seen};
@@ -41,12 +41,12 @@ const ACCESSES: [(Access, &[Used]); 3] = [
 ];
 
 impl Comparison {
-    /// Decides each use in a journal by both plans: `before`, under which it was noted, and `after`. A refusal counts if
+    /// Decides each use in a trace by both plans: `before`, under which it was noted, and `after`. A refusal counts if
     /// `before` made it: what permissions of files refuse, they go on refusing.
     #[must_use]
-    pub fn of(journal: &Journal, before: &Plan<'_>, after: &Plan<'_>, host: &dyn Host) -> Self {
+    pub fn of(trace: &AccessTrace, before: &Plan<'_>, after: &Plan<'_>, host: &dyn Host) -> Self {
         let mut comparison = Self::default();
-        for (path, uses) in &journal.paths {
+        for (path, uses) in &trace.paths {
             for (access, hows) in ACCESSES {
                 if uses.any(hows, Came::Done) {
                     let [old, new] = [before, after].map(|plan| inside::look(plan, path));

@@ -2,7 +2,7 @@
 //! From an account of what was used to a profile.
 
 use super::hosts::{self, Hosts, Refused};
-use super::{Account, Programs, Wanted};
+use super::{Programs, UsageSummary, Wanted};
 use crate::facts::Facts;
 use palisade_policy::network::{HostPattern, NetworkRule};
 use palisade_policy::render::Remarks;
@@ -25,7 +25,7 @@ pub struct Learned<'l> {
     /// How it ended.
     pub code: u8,
     /// What it used.
-    pub account: &'l Account,
+    pub account: &'l UsageSummary,
     /// Whom it talked to.
     pub hosts: &'l Hosts,
     /// What of the host is there before any path is named: no more than was there while it was learned.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Keeping account of a launch's system calls that weren't learned before.
 
-use crate::apply::start::{Happening, Program};
+use crate::apply::start::{LaunchEvent, Program};
 use crate::plan::Plan;
 use crate::plan::inside::{self, Seen};
 use palisade_policy::word::SyscallMode;
@@ -69,7 +69,7 @@ impl<'p> Recorder<'p> {
         &mut self,
         (path, device, inode): (&[u8], u32, u64),
         calls: &[u32],
-        tell: &mut dyn FnMut(&Happening<'_>),
+        tell: &mut dyn FnMut(&LaunchEvent<'_>),
     ) {
         let Some(wanted) = self.plan.broker.as_ref().and_then(|broker| broker.calls.as_ref()) else { return };
         let wanted = Numbers::from_bits(&wanted.numbers);
@@ -84,7 +84,7 @@ impl<'p> Recorder<'p> {
         }
         let calls = calls.iter().filter(|number| wanted.contains(**number));
         for call in calls.filter_map(|number| Syscall::from_number(Arch::NATIVE, *number)) {
-            tell(&Happening::Called { program: &program, call });
+            tell(&LaunchEvent::Called { program: &program, call });
             self.note(&program, call);
         }
     }

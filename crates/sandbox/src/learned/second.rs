@@ -3,7 +3,7 @@
 
 use super::calls::Calls;
 use super::hosts::{self, Hosts};
-use super::{Account, Change, Comparison, Host, Journal, Under};
+use super::{AccessTrace, Change, Comparison, Host, Under, UsageSummary};
 use crate::error::PlanError;
 use crate::filter::calls::{Fate, fate};
 use crate::plan::inside::{self, Seen};
@@ -78,7 +78,7 @@ pub struct Second<'s> {
     /// What the second run was under.
     pub under: &'s Under,
     /// What it used.
-    pub journal: &'s Journal,
+    pub trace: &'s AccessTrace,
     /// Whom it talked to.
     pub hosts: &'s Hosts,
     /// Its system calls.
@@ -136,19 +136,19 @@ impl Second<'_> {
         })
     }
 
-    fn account(&self) -> Account {
+    fn account(&self) -> UsageSummary {
         let plan = &self.under.plan;
-        Account::of(self.journal, plan, plan, self.home, self.host)
+        UsageSummary::of(self.trace, plan, plan, self.home, self.host)
     }
 
     fn files(&self) -> Vec<Change> {
-        let mut refused = Comparison::of(self.journal, &self.under.plan, &self.first.plan, self.host).widens;
+        let mut refused = Comparison::of(self.trace, &self.under.plan, &self.first.plan, self.host).widens;
         // What the host's permissions refuse was refused in the first run.
         refused.retain(|change| !self.refused.contains(change.path.as_path()));
         refused
     }
 
-    fn lost(&self, account: &Account) -> Vec<PathBuf> {
+    fn lost(&self, account: &UsageSummary) -> Vec<PathBuf> {
         let is_kept = |path: &Path| {
             let there = inside::look(&self.first.plan, path);
             matches!(there.seen, Seen::Host { .. }) && there.can_write()
@@ -164,11 +164,11 @@ impl Second<'_> {
                 rules.iter().flatten().any(|rules| rules.rules().iter().any(|rule| rule.path == name))
             })
         };
-        self.journal.names().filter(|name| !protects(name)).map(str::to_owned).collect()
+        self.trace.names().filter(|name| !protects(name)).map(str::to_owned).collect()
     }
 
     /// Hosts that were refused or couldn't be reached, and that the options allow.
-    fn network(&self, account: &Account) -> Network {
+    fn network(&self, account: &UsageSummary) -> Network {
         let mode = |under: &Under| under.policy.network().value;
         match (mode(self.first), mode(self.under)) {
             (NetworkMode::Filtered, NetworkMode::Filtered) => {

@@ -8,9 +8,9 @@
 //!
 //! What serves is given by the caller ([`ServeNetwork`]): this crate knows nothing of names and protocols.
 
-use crate::apply::start::Happening;
+use crate::apply::start::LaunchEvent;
 use crate::error::StartError;
-use crate::plan::{Answers, IdentityKind, Network as Told, Plan};
+use crate::plan::{Approvals, IdentityKind, Network as Told, Plan};
 use palisade_policy::network::NetworkRules;
 use palisade_protocol::ProtocolError;
 use palisade_protocol::network::{Frames, Instruction, frame};
@@ -222,14 +222,14 @@ impl<'p> Gateway<'p> {
         publish: Vec<(OwnedFd, u16)>,
         started: &Started,
         serve: ServeNetwork,
-        tell: &mut dyn FnMut(Happening<'_>),
+        tell: &mut dyn FnMut(LaunchEvent<'_>),
     ) -> Self {
         let mapped = plan.identity.kind == IdentityKind::Mapped;
         let identity = mapped.then_some([plan.identity.host_uid, plan.identity.host_gid]);
         let mut gateway = Self { told: plan.network.as_ref(), identity, serve, state: State::Shut };
         let (Some(network), Some(lifeline)) = (network, &started.lifeline) else { return gateway };
         if let Some(why) = network.unled() {
-            tell(Happening::Unled(why));
+            tell(LaunchEvent::Unled(why));
         }
         let inside = network.take();
         match lifeline.try_clone() {
@@ -241,13 +241,13 @@ impl<'p> Gateway<'p> {
                 }
                 gateway.state = State::Alone(sockets);
             }
-            Err(error) => tell(Happening::NetworkEnded(&error.to_string())),
+            Err(error) => tell(LaunchEvent::NetworkEnded(&error.to_string())),
         }
         gateway
     }
 
     /// Looks whether somebody has asked, and what is reported. Whether there is more than was read.
-    pub(crate) fn look(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> bool {
+    pub(crate) fn look(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> bool {
         if let State::Alone(sockets) = &self.state {
             if !sockets.any_readable() {
                 return false;
@@ -261,7 +261,7 @@ impl<'p> Gateway<'p> {
     }
 
     /// A process has ended: perhaps the one that serves.
-    pub(crate) fn reap(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+    pub(crate) fn reap(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         let State::Open { process, control } = &mut self.state else { return };
         let how = match wait::poll(*process) {
             Ok(Some(Change::Exited(code))) => format!("exited with code {code}"),
@@ -272,16 +272,16 @@ impl<'p> Gateway<'p> {
         // It writes nothing more.
         while control.hear(tell) == Heard::Part {}
         self.state = State::Shut;
-        tell(Happening::NetworkEnded(&format!("the process that served it {how}")));
+        tell(LaunchEvent::NetworkEnded(&format!("the process that served it {how}")));
     }
 
-    fn begin(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+    fn begin(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         let State::Alone(sockets) = std::mem::take(&mut self.state) else { return };
         let Some(told) = self.told else { return };
-        let answered = match told.answers.as_ref().map(Answers::read).transpose() {
+        let answered = match told.answers.as_ref().map(Approvals::read).transpose() {
             Ok(answered) => answered.unwrap_or_default(),
             Err(error) => {
-                tell(Happening::Unanswered(&error));
+                tell(LaunchEvent::Unanswered(&error));
                 NetworkRules::default()
             }
         };
@@ -290,12 +290,12 @@ impl<'p> Gateway<'p> {
                 self.state =
                     State::Open { process, control: Control { socket, frames: Frames::new(LONGEST) } };
             }
-            Err(error) => tell(Happening::NetworkEnded(&error.to_string())),
+            Err(error) => tell(LaunchEvent::NetworkEnded(&error.to_string())),
         }
     }
 
     /// Ends whoever serves. Nobody is left inside who could ask.
-    pub(crate) fn end(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+    pub(crate) fn end(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         if let State::Open { process, mut control } = std::mem::take(&mut self.state) {
             control.last_words(tell);
             let _dead_already = wait::send(process, 9);
@@ -340,7 +340,7 @@ enum Heard {
 impl Control {
     /// Passes on what has been reported, up to a limit: whoever reports without end mustn't keep the launcher from
     /// everything else.
-    fn hear(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> Heard {
+    fn hear(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> Heard {
         let mut bytes = [0u8; CHUNK];
         for _chunk in 0..CHUNKS {
             match rustix::net::recv(&self.socket, &mut bytes[..], RecvFlags::DONTWAIT) {
@@ -358,7 +358,7 @@ impl Control {
     }
 
     /// Lets whoever serves tell what is left to tell, and end.
-    fn last_words(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+    fn last_words(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         let _ended_already = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
         let until = Instant::now() + PATIENCE;
         loop {
@@ -378,10 +378,10 @@ impl Control {
         }
     }
 
-    fn pass_on(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+    fn pass_on(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         while let Some(told) = self.frames.take() {
             match told {
-                Ok(told) => tell(Happening::Network { told: &told, control: self.socket.as_fd() }),
+                Ok(told) => tell(LaunchEvent::Network { told: &told, control: self.socket.as_fd() }),
                 // The serving process has been talked into something: nothing it says counts any more.
                 Err(ProtocolError::TooLong(_)) => {
                     let _silenced = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
@@ -497,8 +497,8 @@ mod tests {
         }
         let mut told = Vec::new();
         let mut hear = |control: &mut Control| {
-            control.hear(&mut |happening| match happening {
-                Happening::Network { told: Told::Lost { count }, .. } => told.push(*count),
+            control.hear(&mut |launch_event| match launch_event {
+                LaunchEvent::Network { told: Told::Lost { count }, .. } => told.push(*count),
                 other => panic!("{other:?}"),
             })
         };

@@ -26,7 +26,7 @@ pub struct Network<'a> {
     pub publish: Vec<Publish>,
     /// What the user has answered before; none if nobody is asked, or answers aren't kept.
     #[serde(borrow)]
-    pub answers: Option<Answers<'a>>,
+    pub answers: Option<Approvals<'a>>,
     /// The filter for whoever serves it.
     #[serde(borrow)]
     pub filter: Filter<'a>,
@@ -34,7 +34,7 @@ pub struct Network<'a> {
 
 /// Where it is kept whom the user always allows when asked.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Answers<'a> {
+pub struct Approvals<'a> {
     /// The file.
     #[serde(borrow)]
     pub file: Text<'a>,

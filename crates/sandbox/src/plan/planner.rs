@@ -4,7 +4,7 @@
 use crate::bus;
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
-use crate::filter::answering::{self, Answered};
+use crate::filter::replies::{self, Answered};
 use crate::filter::{self, calls};
 use crate::layers::session;
 use crate::network;
@@ -14,9 +14,9 @@ use crate::plan::{
     Filter, Identity, IdentityKind, Landlock, Listing, Namespace, Origin, PROGRAM, Pin, Plan, SCHEMA, Step,
 };
 use crate::view::USERS;
-use crate::view::furnishing::Furnishing;
+use crate::view::protection::{self, NameEnforcement};
+use crate::view::resources::Resources;
 use crate::view::tree::{Show, Tree, relative};
-use crate::view::wards::{self, Keeper};
 use crate::view::{self, closure, in_place, mounts};
 use palisade_host::needs::More;
 use palisade_policy::decide::EffectivePath;
@@ -110,14 +110,14 @@ fn plan(
     let network = policy.network().value;
     policy.variables().iter().for_each(|variable| facts.depends_on_variable(variable));
     let buses = bus::resolve(facts, policy, &context, isolation, &mut notes)?;
-    let furnishing = Furnishing { policy, context: &context, isolation, buses: &buses };
-    furnishing.check_required(facts)?;
+    let resources = Resources { policy, context: &context, isolation, buses: &buses };
+    resources.check_required(facts)?;
     let shows_cwd = policy.switch(Switch::WorkingDirectory).value;
     let grants = grants(facts, &resolved, shows_cwd, &mut notes)?;
     let identity = identity(facts, policy, isolation, &grants.paths, &mut notes);
-    let keeper = wards::keeper(policy, isolation, best_effort, &mut notes)?;
+    let enforcement = protection::enforcement(policy, isolation, best_effort, &mut notes)?;
     let (steps, directory) = match isolation {
-        Isolation::Full => tree(facts, &furnishing, &resolved, &grants, identity, keeper, &mut notes)?,
+        Isolation::Full => tree(facts, &resources, &resolved, &grants, identity, enforcement, &mut notes)?,
         Isolation::InPlace => {
             if policy.view().value == View::Closure {
                 in_place::no_closure(best_effort, &mut notes)?;
@@ -126,8 +126,8 @@ fn plan(
         }
     };
 
-    let mut broker = wards::broker(policy, &resolved, &steps, &facts.homes(), keeper, learn)?;
-    if let Some(broker) = broker.as_mut().filter(|_broker| keeper == Keeper::Broker) {
+    let mut broker = protection::broker(policy, &resolved, &steps, &facts.homes(), enforcement, learn)?;
+    if let Some(broker) = broker.as_mut().filter(|_broker| enforcement == NameEnforcement::Broker) {
         let pins = grants.paths.iter().flat_map(|path| pins::below(facts, path, &grants));
         let pin = |(path, about): (PathBuf, PathBuf)| {
             Ok::<_, PlanError>(Pin { path: Text::path(&path)?, about: Text::path(&about)? })
@@ -135,7 +135,7 @@ fn plan(
         broker.pinned = pins.map(pin).collect::<Result<_, _>>()?;
     }
     let answered = Answered::of(policy, isolation, best_effort, &mut notes)?;
-    let passed = if broker.is_some() { filter::passed(policy, keeper, learn) } else { Passed::Nothing };
+    let passed = if broker.is_some() { filter::passed(policy, enforcement, learn) } else { Passed::Nothing };
     let launch = filter::Launch { isolation, passed, ids: (identity.uid, identity.gid) };
     let (rules, stated) = filter::rules(policy, &answered, launch)?;
     let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
@@ -154,10 +154,10 @@ fn plan(
         && facts.profile.is_none()
         && facts.application.is_none();
     if calls.is_some() {
-        broker.get_or_insert(wards::listener()?).calls = calls;
+        broker.get_or_insert(protection::listener()?).calls = calls;
     }
     if let Some(answers) = answers {
-        let broker = broker.get_or_insert(wards::listener()?);
+        let broker = broker.get_or_insert(protection::listener()?);
         if answers.start.is_some() {
             broker.filter = Filter::from(&own_filter_with_clock(Arch::NATIVE)?);
         }
@@ -182,7 +182,7 @@ fn plan(
             environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
         }
     }
-    let conduct = furnishing.conduct(facts, &resolved)?;
+    let lifecycle = resources.lifecycle(facts, &resolved)?;
     let own_program =
         || Text::new(closure::program_of(&facts.command).as_bytes()).map(Some).map_err(PlanError::from);
     let (inputs, absent) = facts.inputs();
@@ -203,7 +203,7 @@ fn plan(
         environment,
         variables: facts.variables(),
         command: facts.prefix.iter().map(|part| Text::new(part.as_bytes())).collect::<Result<_, _>>()?,
-        conduct,
+        lifecycle,
         directory,
         limits,
         group_limits,
@@ -269,21 +269,21 @@ fn stated(facts: &Facts, project: Option<&Path>) -> Context {
 /// Builds the file tree.
 fn tree(
     facts: &Facts,
-    furnishing: &Furnishing<'_>,
+    resources: &Resources<'_>,
     resolved: &Resolved,
     grants: &Grants,
     identity: Identity,
-    keeper: Keeper,
+    enforcement: NameEnforcement,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
-    let policy = furnishing.policy;
+    let policy = resources.policy;
     let paths = grants.paths.as_slice();
     let mut tree = Tree::new(facts, TMPFS_SIZE);
     // What is in a package was found when it was made.
-    let more = if facts.package().is_some() { More::default() } else { furnishing.more(facts) };
+    let more = if facts.package().is_some() { More::default() } else { resources.more(facts) };
     let later = view::compose(&mut tree, facts, policy.view().value, policy.network().value, &more, notes)?;
     let mapped = identity.kind == IdentityKind::Mapped;
-    furnishing.home(&mut tree, facts, mapped)?;
+    resources.home(&mut tree, facts, mapped)?;
     let mut repository_shown = policy.view().value == View::Host;
     let places: Vec<&Path> = grants.places().collect();
     for (path, place) in std::iter::zip(paths, &places) {
@@ -304,7 +304,7 @@ fn tree(
             *place == path.destination || tree.host_path(&tree.resolve(place)).as_deref() == Some(*place);
         let private = (exceptions && shows).then_some(*place);
         apply(&mut tree, facts, path, (mapped, private), notes)?;
-        if keeper != Keeper::Broker {
+        if enforcement != NameEnforcement::Broker {
             pins::mount(&mut tree, facts, path, &pins::below(facts, path, grants), mapped)?;
         }
         pin_own_places(&mut tree, facts, path, mapped)?;
@@ -312,18 +312,18 @@ fn tree(
     for name in &grants.names {
         closure::links(&mut tree, facts, name)?;
     }
-    closure::belongings(&mut tree, facts, resolved, &later, notes)?;
+    closure::user_toolchains(&mut tree, facts, resolved, &later, notes)?;
     tree.mask_behind_links()?;
-    if keeper == Keeper::Mounts {
+    if enforcement == NameEnforcement::Mounts {
         mounts::protect(&mut tree, facts, policy, resolved, paths, mapped, notes)?;
     }
     hide_own_places(&mut tree, facts, paths)?;
-    furnishing.files(&mut tree, facts, notes)?;
-    furnishing.devices(&mut tree, facts)?;
-    furnishing.buses.place(&mut tree, mapped)?;
+    resources.files(&mut tree, facts, notes)?;
+    resources.devices(&mut tree, facts)?;
+    resources.buses.place(&mut tree, mapped)?;
     view::processes(&mut tree)?;
-    answering::processors(&mut tree, policy, furnishing.isolation)?;
-    answering::hostname(&mut tree, policy, furnishing.isolation)?;
+    replies::processors(&mut tree, policy, resources.isolation)?;
+    replies::hostname(&mut tree, policy, resources.isolation)?;
     if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
         view::restrain_root(&mut tree, facts)?;
     }

@@ -8,7 +8,7 @@
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind, PACKAGES};
-use crate::package::Purpose;
+use crate::package::PlanMode;
 use crate::plan::Step;
 use crate::view::tree::{Show, Tree, relative};
 use crate::view::{SYSTEM, USERS};
@@ -65,7 +65,7 @@ const MOUNTS: usize = 48;
 /// As many links as the kernel follows in one path.
 const LINKS: usize = 40;
 
-/// Shows what the command's program needs of the system; returns what it needs of the user's, for [`belongings`].
+/// Shows what the command's program needs of the system; returns what it needs of the user's, for [`user_toolchains`].
 pub(crate) fn compose(
     tree: &mut Tree<'_>,
     facts: &Facts,
@@ -95,7 +95,7 @@ pub(crate) fn compose(
     // A package needs each file by all of its names, which only mounts spell out.
     let by_rules = needs.programs.len() + needs.libraries.len() > MOUNTS
         && facts.landlock.is_some()
-        && facts.purpose != Purpose::Pack;
+        && facts.purpose != PlanMode::Pack;
     if by_rules {
         tree.show(Path::new(USR), Path::new(USR), Show { shut: true, ..SYSTEM })?;
     }
@@ -165,7 +165,7 @@ pub(crate) fn alone(tree: &mut Tree<'_>, facts: &Facts, program: &Path) -> Resul
 
 /// Shows what a program needs that lies in places which the view makes private, as far as it isn't in sight by now and
 /// the policy doesn't hide it.
-pub(crate) fn belongings(
+pub(crate) fn user_toolchains(
     tree: &mut Tree<'_>,
     facts: &Facts,
     resolved: &Resolved,

@@ -12,7 +12,7 @@ use crate::view::USERS;
 use crate::view::tree::{Show, Tree};
 use palisade_host::walk::{self, FileKind, Visit};
 use palisade_policy::decide::EffectivePath;
-use palisade_policy::names::{Content, NameRules, Standing};
+use palisade_policy::names::{Content, NameRules, NameStatus};
 use palisade_policy::resolve::Resolved;
 use palisade_policy::{Grant, Policy};
 use palisade_text::Show as _;
@@ -49,23 +49,22 @@ pub(crate) fn protect(
         let mut holders: Vec<PathBuf> = Vec::new();
         let visit = |host: &Path, kind: FileKind| {
             let path = host.as_os_str().as_bytes();
-            let in_repository = || {
-                names.judge_in_repositories(path, root, |above| repository::is_above(host, above)).standing
-            };
-            let standing = match names.judge(path, root) {
-                Standing::Free => match anchored.judge(inside(host).as_os_str().as_bytes(), 0) {
-                    Standing::Free => in_repository(),
+            let in_repository =
+                || names.judge_in_repositories(path, root, |above| repository::is_above(host, above)).status;
+            let status = match names.judge(path, root) {
+                NameStatus::Free => match anchored.judge(inside(host).as_os_str().as_bytes(), 0) {
+                    NameStatus::Free => in_repository(),
                     other => other,
                 },
                 other => other,
             };
-            match (standing, kind) {
-                (Standing::Protected(_), _) => Visit::Match,
+            match (status, kind) {
+                (NameStatus::Protected(_), _) => Visit::Match,
                 // As a file it leads elsewhere.
-                (Standing::Holder(rule), FileKind::File) if rule.content == Content::Directory => {
+                (NameStatus::Holder(rule), FileKind::File) if rule.content == Content::Directory => {
                     Visit::Match
                 }
-                (Standing::Holder(_), FileKind::Directory) => {
+                (NameStatus::Holder(_), FileKind::Directory) => {
                     holders.push(host.to_owned());
                     Visit::Descend
                 }

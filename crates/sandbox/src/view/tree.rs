@@ -7,7 +7,7 @@ use crate::plan::text::{NullByte, Text};
 use crate::plan::{Bind, Origin, Step};
 use crate::view::closure::USR;
 use crate::view::mount_point;
-use crate::view::standing::{Made, Standing};
+use crate::view::mount_table::{Made, MountTable};
 use palisade_sys::landlock::Rights;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ pub(crate) const WRITABLE: Rights = Rights::EVERYTHING;
 #[derive(Debug)]
 pub(crate) struct Tree<'f> {
     facts: &'f Facts,
-    made: Standing,
+    made: MountTable,
     steps: Vec<Step<'static>>,
     placeholders: bool,
     /// Something is shown in which Landlock gives no right.
@@ -46,7 +46,7 @@ impl<'f> Tree<'f> {
     /// A tree that is an empty tmpfs of at most `size`.
     pub(crate) fn new(facts: &'f Facts, size: &'static std::ffi::CStr) -> Self {
         let steps = vec![Step::Root { size: Text::literal(size) }];
-        let mut made = Standing::default();
+        let mut made = MountTable::default();
         made.insert(Path::new("/"), Made::Directory);
         Self {
             facts,

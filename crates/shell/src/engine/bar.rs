@@ -9,7 +9,7 @@
 //! The cursor's place is kept in the terminal's own slot for it; while a program has one there, nothing is drawn.
 
 use super::{Engine, Phase};
-use crate::status::{self, Facts, Guard, Part};
+use crate::status::{self, Facts, LineGuardState, Part};
 use crate::vt::Control;
 use palisade_sys::terminal::Modes;
 use std::time::Duration;
@@ -193,9 +193,9 @@ impl Engine {
             last: self.bar.last,
             incognito: self.incognito,
             guard: match (self.chain.has("guard"), self.bar.held) {
-                (false, _) => Guard::Off,
-                (true, false) => Guard::On,
-                (true, true) => Guard::Holds,
+                (false, _) => LineGuardState::Off,
+                (true, false) => LineGuardState::On,
+                (true, true) => LineGuardState::Holds,
             },
         };
         status::compose(&self.bar.parts, &facts, columns.saturating_sub(2).min(ROOM / 4), &mut text);

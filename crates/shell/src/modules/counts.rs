@@ -5,7 +5,7 @@
 //! secret only which rule the guard went by.
 
 use crate::chain::{Action, Acts, Ended, Flow, Module, View};
-use crate::counts::{Counts, Keeper, Tally, Told};
+use crate::counts::{Counts, MetricsThread, Tally, Told};
 use crate::history::{Privacy, Reason, now};
 use crate::key::Input;
 use crate::settings::Settings;
@@ -20,7 +20,7 @@ pub const NAME: &str = "counts";
 pub struct Counting {
     tally: Rc<Tally>,
     privacy: Privacy,
-    keeper: Keeper,
+    metrics: MetricsThread,
     /// Ghost text was shown at this line.
     shown: bool,
     /// The line that runs is counted.
@@ -31,7 +31,7 @@ impl Counting {
     /// With the file in a state directory.
     #[must_use]
     pub fn in_directory(state: &Path, tally: Rc<Tally>, privacy: Privacy) -> Self {
-        Self { tally, privacy, keeper: Keeper::in_directory(state), shown: false, runs: false }
+        Self { tally, privacy, metrics: MetricsThread::in_directory(state), shown: false, runs: false }
     }
 
     /// What was counted since the last time.
@@ -106,10 +106,10 @@ impl Module for Counting {
 
     fn tick(&mut self, _view: &View<'_>, acts: &mut Acts) {
         let counts = self.take();
-        self.keeper.add(counts);
+        self.metrics.add(counts);
         // What the history says comes first: it is the same disk.
         if !acts.hinted
-            && let Some(problem) = self.keeper.problem()
+            && let Some(problem) = self.metrics.problem()
         {
             acts.say(&format!("palisade: {problem}"));
         }
@@ -119,6 +119,6 @@ impl Module for Counting {
 impl Drop for Counting {
     fn drop(&mut self) {
         let counts = self.take();
-        self.keeper.add(counts);
+        self.metrics.add(counts);
     }
 }

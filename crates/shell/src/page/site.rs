@@ -2,7 +2,7 @@
 //! What the page's server gives to processes of this machine that know the secret in the page's address.
 
 use super::{Facts, markup, metrics};
-use palisade_http::{Answer, Served, Server, Site};
+use palisade_http::{Response, Served, Server, Site};
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
@@ -93,7 +93,7 @@ impl Site for Secret {
         }
     }
 
-    fn answer(&self, thing: Thing, served: &Served) -> Answer {
+    fn answer(&self, thing: Thing, served: &Served) -> Response {
         let facts = || Facts::read(&self.state);
         let (kind, text) = match thing {
             Thing::Page => ("text/html; charset=utf-8", markup::page(&facts())),
@@ -105,7 +105,7 @@ impl Site for Secret {
                 ("application/json", serde_json::to_string_pretty(&facts()).unwrap_or_default() + "\n")
             }
         };
-        Answer { status: "200 OK", kind, text }
+        Response { status: "200 OK", kind, text }
     }
 }
 

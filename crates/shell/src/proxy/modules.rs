@@ -6,7 +6,7 @@ use crate::chain::{Chain, Module};
 use crate::classify::Scope;
 use crate::engine::Engine;
 use crate::history::Privacy;
-use crate::modules::{counts, ghost, guard, history, incognito, keymap, recorder};
+use crate::modules::{counts, ghost, history, incognito, keymap, line_guard, recorder};
 use crate::settings::{Name, Settings, SettingsError};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -51,7 +51,7 @@ impl Session<'_> {
                     }
                     let mut wanted = settings.guard.clone();
                     wanted.state = Some(self.options.state.clone());
-                    match guard::Guard::new(&wanted) {
+                    match line_guard::LineGuard::new(&wanted) {
                         Ok(guard) => {
                             if wanted.enabled && wanted.scope != Scope::Off {
                                 self.link.borrow_mut().begin();

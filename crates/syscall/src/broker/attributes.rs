@@ -2,7 +2,7 @@
 //! Permissions, owners, extended attributes; and how refusals come about and are told.
 
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
-use crate::broker::guard::{Deed, Refused};
+use crate::broker::name_policy::{Operation, Refused};
 use crate::broker::observe::Done;
 use crate::broker::report::{Denial, Report};
 use crate::broker::resolve::{Last, Object, by_number, kind};
@@ -69,25 +69,25 @@ impl Target {
 }
 
 impl Worker<'_> {
-    /// Asks the guard about a name, and tells the launcher if it refuses.
+    /// Asks the name policy about a name, and tells the launcher if it refuses.
     pub(crate) fn permit(
         &self,
         caller: &Caller<'_>,
-        deed: Deed,
+        operation: Operation,
         path: &[u8],
         way: &dyn Way,
     ) -> Result<(), Errno> {
-        self.check(deed, path, way).map_err(|refused| self.refuse(caller, &refused))
+        self.check(operation, path, way).map_err(|refused| self.refuse(caller, &refused))
     }
 
-    /// Asks the guard about a name.
-    pub(crate) fn check(&self, deed: Deed, path: &[u8], way: &dyn Way) -> Result<(), Box<Refused>> {
+    /// Asks the name policy about a name.
+    pub(crate) fn check(&self, operation: Operation, path: &[u8], way: &dyn Way) -> Result<(), Box<Refused>> {
         if self.shared.observer.is_some() {
-            self.deeds.borrow_mut().push(Done::before(deed, path));
+            self.operations.borrow_mut().push(Done::before(operation, path));
         }
-        self.judged.note(deed, path);
-        self.shared.guard.check(deed, path, way, &self.locks)?;
-        if deed.makes() { self.may_begin(path, way) } else { Ok(()) }
+        self.judged.note(operation, path);
+        self.shared.name_policy.check(operation, path, way, &self.locks)?;
+        if operation.makes() { self.may_begin(path, way) } else { Ok(()) }
     }
 
     /// Whether git, checking out a commit, is who writes this name, or Mercurial, cloning.
@@ -181,7 +181,7 @@ impl Worker<'_> {
         mode: u32,
     ) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
-        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
+        self.permit(caller, Operation::Attributes, &target.path, &target.way())?;
         modes::permit(mode, || kind(target.object.as_fd()))
             .map_err(|errno| self.deny(caller, &target.path, Denial::Mode, errno))?;
         let mut buffer = DecimalBuffer::default();
@@ -208,7 +208,7 @@ impl Worker<'_> {
         (user, group): (u32, u32),
     ) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
-        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
+        self.permit(caller, Operation::Attributes, &target.path, &target.way())?;
         let user = (user != u32::MAX).then(|| Uid::from_raw(user));
         let group = (group != u32::MAX).then(|| Gid::from_raw(group));
         match rustix::fs::chownat(&target.object, c"", user, group, AtFlags::EMPTY_PATH) {
@@ -229,7 +229,7 @@ impl Worker<'_> {
     ) -> Result<Outcome, Errno> {
         let Attribute { name, value, flags } = attribute;
         let _order = self.shared.read_order();
-        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
+        self.permit(caller, Operation::Attributes, &target.path, &target.way())?;
         let mut buffer = DecimalBuffer::default();
         rustix::fs::setxattr(by_number(target.object.as_fd(), &mut buffer), &**name, value, *flags)?;
         Ok(Outcome::Value(0))
@@ -243,7 +243,7 @@ impl Worker<'_> {
         name: &CStr,
     ) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
-        self.permit(caller, Deed::Attributes, &target.path, &target.way())?;
+        self.permit(caller, Operation::Attributes, &target.path, &target.way())?;
         let mut buffer = DecimalBuffer::default();
         rustix::fs::removexattr(by_number(target.object.as_fd(), &mut buffer), name)?;
         Ok(Outcome::Value(0))

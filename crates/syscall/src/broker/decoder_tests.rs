@@ -14,10 +14,10 @@ fn shared(learn: bool) -> Arc<Shared> {
     Arc::new(Shared {
         // No answer goes anywhere.
         listener: Listener::from(open("/dev/null")),
-        crew: crew::Crew::default(),
+        workers: workers::Workers::default(),
         proc: open("/proc"),
         callers: Callers::new(),
-        guard: Guard::new(Wards::default()),
+        name_policy: NamePolicy::new(ProtectedPaths::default()),
         refusals: refusals::Refusals::new(all_allowed()),
         order: RwLock::new(()),
         reporter: Reporter::new(open("/dev/null")),
@@ -44,7 +44,7 @@ fn worker(shared: &Arc<Shared>) -> Worker<'_> {
     Worker {
         shared,
         umask: core::cell::Cell::new(0o22),
-        deeds: core::cell::RefCell::default(),
+        operations: core::cell::RefCell::default(),
         locks: repository::Locks::default(),
         spot: together::Spot::default(),
         judged: walls::Judged::default(),

@@ -7,25 +7,25 @@
 
 use crate::broker::Worker;
 use crate::broker::caller::path_of;
-use crate::broker::guard::{Deed, Refused};
+use crate::broker::name_policy::{Operation, Refused};
 use crate::broker::resolve::{Place, c_string};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::os::fd::AsFd;
 
 impl Worker<'_> {
-    /// Asks the guard about a link at `inside`, which is the path of `place`, with this text.
+    /// Asks the name policy about a link at `inside`, which is the path of `place`, with this text.
     pub(super) fn check_link(&self, inside: &[u8], place: &Place, text: &[u8]) -> Result<(), Box<Refused>> {
-        let guard = &self.shared.guard;
-        if guard.link_stays(inside, text) {
+        let name_policy = &self.shared.name_policy;
+        if name_policy.link_stays(inside, text) {
             return Ok(());
         }
-        self.check(Deed::MakeLink, inside, place)?;
+        self.check(Operation::MakeLink, inside, place)?;
         let directory = &inside[..inside.iter().rposition(|byte| *byte == b'/').unwrap_or(0)];
         let written =
             if text.first() == Some(&b'/') { text.to_vec() } else { [directory, b"/", text].concat() };
-        guard.leads_where_judged(inside, &plain(&written))?;
+        name_policy.leads_where_judged(inside, &plain(&written))?;
         match leads_now(place, text) {
-            Some(path) => guard.leads_where_judged(inside, &path),
+            Some(path) => name_policy.leads_where_judged(inside, &path),
             None => Ok(()),
         }
     }

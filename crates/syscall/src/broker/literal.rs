@@ -36,7 +36,7 @@ impl Worker<'_> {
             return None;
         }
         let order = self.shared.read_order();
-        if !self.shared.guard.is_free_as_written(bytes) {
+        if !self.shared.name_policy.is_free_as_written(bytes) {
             return None;
         }
         if how.makes() {

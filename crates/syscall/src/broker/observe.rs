@@ -7,7 +7,7 @@
 
 use crate::broker::caller::{Caller, path_of};
 use crate::broker::calls::O_PATH;
-use crate::broker::guard::Deed;
+use crate::broker::name_policy::Operation;
 use crate::broker::open::CWD_NUMBER;
 use crate::broker::report::{Came, Report, Used};
 use crate::broker::resolve::{Last, c_string};
@@ -44,17 +44,21 @@ pub(crate) struct Done {
 
 impl Done {
     /// To be asked before it is done.
-    pub(crate) fn before(deed: Deed, path: &[u8]) -> Self {
+    pub(crate) fn before(operation: Operation, path: &[u8]) -> Self {
         let there = || {
             c_string(path)
                 .is_ok_and(|path| rustix::fs::statat(CWD, &*path, AtFlags::SYMLINK_NOFOLLOW).is_ok())
         };
-        let how = match deed {
-            Deed::Change | Deed::Attributes => Used::Change,
-            Deed::MakeFile if there() => Used::Change,
-            Deed::LinkFrom => Used::Read,
-            Deed::MoveFrom { .. } | Deed::Remove { .. } => Used::Name,
-            Deed::MakeFile | Deed::MakeDirectory | Deed::MakeLink | Deed::LinkTo | Deed::MoveTo { .. } => {
+        let how = match operation {
+            Operation::Change | Operation::Attributes => Used::Change,
+            Operation::MakeFile if there() => Used::Change,
+            Operation::LinkFrom => Used::Read,
+            Operation::MoveFrom { .. } | Operation::Remove { .. } => Used::Name,
+            Operation::MakeFile
+            | Operation::MakeDirectory
+            | Operation::MakeLink
+            | Operation::LinkTo
+            | Operation::MoveTo { .. } => {
                 if there() {
                     Used::Name
                 } else {
@@ -73,7 +77,7 @@ impl Observer {
         if self.looks(worker, caller) {
             return Ok(Outcome::Continue);
         }
-        worker.deeds.borrow_mut().clear();
+        worker.operations.borrow_mut().clear();
         let outcome = calls::dispatch(worker, call);
         let came = match &outcome {
             Ok(_) => Came::Done,
@@ -85,7 +89,7 @@ impl Observer {
             // Nothing that a grant would change.
             Err(_) => return outcome,
         };
-        for Done { how, path } in worker.deeds.borrow_mut().drain(..) {
+        for Done { how, path } in worker.operations.borrow_mut().drain(..) {
             self.tell(worker, caller, how, came, path);
         }
         outcome

@@ -3,12 +3,12 @@
 
 use crate::broker::attributes::Order;
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
-use crate::broker::guard::Deed;
 use crate::broker::how::{How, Opened};
+use crate::broker::name_policy::Operation;
 use crate::broker::resolve::{Last, Object, PROC_MAGIC, Place, Spot, by_number, c_string, kind};
 use crate::broker::waiter::What;
 use crate::broker::{Call, Outcome, Worker, deliver, modes};
-use palisade_sys::notify::Answer;
+use palisade_sys::notify::Reply;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -114,18 +114,20 @@ impl Worker<'_> {
             Order::Shared(self.shared.read_order())
         };
         if place.plain().len() == place.name.as_bytes().len() {
-            let deed = if how.has(OFlags::CREATE) { Deed::MakeFile } else { Deed::Change };
+            let operation = if how.has(OFlags::CREATE) { Operation::MakeFile } else { Operation::Change };
             let path = place.path()?;
-            if let Err(refused) = self.check(deed, &path, place) {
+            if let Err(refused) = self.check(operation, &path, place) {
                 return match place.stat() {
                     // Nothing would have been made or changed.
-                    Err(missing) if deed == Deed::Change => Err(missing),
-                    _ if deed == Deed::MakeFile && self.may_be_judged(&refused, &path, place, how) => {
+                    Err(missing) if operation == Operation::Change => Err(missing),
+                    _ if operation == Operation::MakeFile
+                        && self.may_be_judged(&refused, &path, place, how) =>
+                    {
                         // Not every file system has files without a name.
                         self.give_to_be_judged(caller, place, how)
                             .map_err(|_none| self.refuse(caller, &refused))
                     }
-                    _ if deed == Deed::MakeFile && self.goes_on(caller, &refused) => {
+                    _ if operation == Operation::MakeFile && self.goes_on(caller, &refused) => {
                         self.give_unnamed(caller, place, how)
                     }
                     Ok(_) if how.is_exclusive() => Err(Errno::EXIST),
@@ -170,7 +172,7 @@ impl Worker<'_> {
         let order = self.shared.read_order();
         let mut buffer = DecimalBuffer::default();
         let path = path_of(object.as_fd())?;
-        self.permit(caller, Deed::Change, &path, &Object { file: object.as_fd(), path: &path })?;
+        self.permit(caller, Operation::Change, &path, &Object { file: object.as_fd(), path: &path })?;
         let flags = how.on_object() | OFlags::NONBLOCK;
         let opened =
             match rustix::fs::openat(CWD, by_number(object.as_fd(), &mut buffer), flags, Mode::empty()) {
@@ -228,7 +230,7 @@ impl Worker<'_> {
             let opened = rustix::fs::openat(CWD, number, how.on_object(), Mode::empty());
             let answer = match opened.and_then(|file| how.given(Opened { file, new: false })) {
                 Ok(given) => deliver(&shared.listener, call, given, None),
-                Err(errno) => Answer::Error(errno),
+                Err(errno) => Reply::Error(errno),
             };
             let _nobody_waits = shared.listener.answer(call.id, wait.answer(answer));
         })?;
@@ -273,7 +275,7 @@ impl Worker<'_> {
             FileType::Directory => return Err(Errno::ISDIR),
             _ => return Err(Errno::INVAL),
         }
-        self.permit(caller, Deed::Change, &path, &Object { file: object.as_fd(), path: &path })?;
+        self.permit(caller, Operation::Change, &path, &Object { file: object.as_fd(), path: &path })?;
         let mut buffer = DecimalBuffer::default();
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let file = rustix::fs::openat(CWD, by_number(object.as_fd(), &mut buffer), flags, Mode::empty())?;

@@ -4,7 +4,7 @@
 //! The broker is behind the sandbox's walls: it can't write the user's state, and has nothing to
 //! write on. The launcher, which has both, doesn't trust what it hears further than to show it.
 
-use crate::broker::guard::Refused;
+use crate::broker::name_policy::Refused;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::{Deserialize, Serialize};

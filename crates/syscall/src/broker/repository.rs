@@ -11,7 +11,7 @@
 
 use crate::broker::attributes::Order;
 use crate::broker::config::{self, NotReplaced};
-use crate::broker::guard::{Deed, Refused};
+use crate::broker::name_policy::{Operation, Refused};
 use crate::broker::report::Report;
 use crate::broker::resolve::{Place, c_string, is_directory};
 use crate::broker::way::Way;
@@ -112,10 +112,10 @@ impl Worker<'_> {
         let Some(slash) = inside.iter().rposition(|byte| *byte == b'/') else { return Ok(()) };
         let (directory, name) = (&inside[..slash], &inside[slash + 1..]);
         let Some(mark) = mark(name) else { return Ok(()) };
-        let guard = &self.shared.guard;
-        let Some(host) = guard.unnamed_repository(directory) else { return Ok(()) };
+        let name_policy = &self.shared.name_policy;
+        let Some(host) = name_policy.unnamed_repository(directory) else { return Ok(()) };
         let distrusted = |why: &str| {
-            guard.distrust_repository(directory).map_err(|mut refused| {
+            name_policy.distrust_repository(directory).map_err(|mut refused| {
                 refused.detail = why.to_owned();
                 refused
             })
@@ -144,40 +144,40 @@ impl Worker<'_> {
 
     /// Judges what is in a directory as if it had been made when that was a repository already.
     fn look_into(&self, directory: OwnedFd, inside: &[u8]) -> Result<(), Box<Refused>> {
-        let guard = &self.shared.guard;
+        let name_policy = &self.shared.name_policy;
         let mut left = LOOKED_AT;
         let mut pending = vec![(directory, inside.to_vec())];
         while let Some((directory, path)) = pending.pop() {
             let listed = rustix::fs::openat(&directory, c".", LISTED, Mode::empty())
                 .and_then(|listed| rustix::fs::Dir::read_from(&listed));
-            let Ok(entries) = listed else { return guard.distrust_repository(inside) };
+            let Ok(entries) = listed else { return name_policy.distrust_repository(inside) };
             for entry in entries {
                 left = left.saturating_sub(1);
                 let entry = entry.ok().filter(|_entry| left > 0);
-                let Some(entry) = entry else { return guard.distrust_repository(inside) };
+                let Some(entry) = entry else { return name_policy.distrust_repository(inside) };
                 let name = entry.file_name();
                 if matches!(name.to_bytes(), b"." | b"..") {
                     continue;
                 }
                 let path = [&path, b"/".as_slice(), name.to_bytes()].concat();
-                let deed = if is_directory(&directory, name, entry.file_type()) {
-                    Deed::MakeDirectory
+                let operation = if is_directory(&directory, name, entry.file_type()) {
+                    Operation::MakeDirectory
                 } else if entry.file_type() == FileType::Symlink {
-                    Deed::MakeLink
+                    Operation::MakeLink
                 } else {
-                    Deed::MakeFile
+                    Operation::MakeFile
                 };
-                match guard.check_in_new(deed, &path, inside) {
+                match name_policy.check_in_new(operation, &path, inside) {
                     Ok(false) => {}
                     Ok(true) => {
-                        if deed == Deed::MakeDirectory {
+                        if operation == Operation::MakeDirectory {
                             let below = rustix::fs::openat(&directory, name, LISTED, Mode::empty());
-                            let Ok(below) = below else { return guard.distrust_repository(inside) };
+                            let Ok(below) = below else { return name_policy.distrust_repository(inside) };
                             pending.push((below, path));
                         }
                     }
                     Err(mut refused) => {
-                        if !refused.content || deed != Deed::MakeFile {
+                        if !refused.content || operation != Operation::MakeFile {
                             return Err(refused);
                         }
                         let copied = directory

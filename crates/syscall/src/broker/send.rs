@@ -14,7 +14,7 @@ use crate::broker::resolve::by_number;
 use crate::broker::sockets::{LONGEST, file_of, is_abstract, unix_address};
 use crate::broker::waiter::{Wait, What};
 use crate::broker::{Call, Outcome, Shared};
-use palisade_sys::notify::{self, Answer};
+use palisade_sys::notify::{self, Reply};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_domain, socket_type};
@@ -269,8 +269,8 @@ impl Worker<'_> {
         self.shared.waiters.start(Arc::clone(self.shared), wait, process, move |wait: &Wait| {
             let _sent_or_failed = sending.go(&shared, call, true);
             let answer = match sending.value(&shared, (call, process)) {
-                Ok(value) => Answer::Value(value),
-                Err(errno) => wait.answer(Answer::Error(errno)),
+                Ok(value) => Reply::Value(value),
+                Err(errno) => wait.answer(Reply::Error(errno)),
             };
             let _nobody_waits = shared.listener.answer(call.id, answer);
         })?;

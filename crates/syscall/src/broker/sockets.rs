@@ -6,14 +6,14 @@
 //! namespace and Landlock.) And what such a socket is called: not as it was bound, but as its program named it.
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, path_of};
-use crate::broker::guard::Deed;
 use crate::broker::identity::Moment;
+use crate::broker::name_policy::Operation;
 use crate::broker::open::CWD_NUMBER;
 use crate::broker::report::Report;
 use crate::broker::resolve::{Last, Place, Spot, by_number, c_string};
 use crate::broker::waiter::What;
 use crate::broker::{Outcome, Worker};
-use palisade_sys::notify::{self, Answer};
+use palisade_sys::notify::{self, Reply};
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::{socket_domain, socket_type};
@@ -104,7 +104,7 @@ impl Worker<'_> {
         if place.plain().len() != place.name.as_bytes().len() {
             return Err(if place.stat().is_ok() { Errno::ADDRINUSE } else { Errno::NOENT });
         }
-        if let Err(refused) = self.check(Deed::MakeFile, &place.path()?, &place) {
+        if let Err(refused) = self.check(Operation::MakeFile, &place.path()?, &place) {
             return Err(match place.stat() {
                 Ok(_) => Errno::ADDRINUSE,
                 Err(_) => self.refuse(caller, &refused),
@@ -162,7 +162,7 @@ impl Worker<'_> {
             (_, Ok(base)) => [&base, path].join(&b'/'),
             (_, Err(_)) => return false,
         };
-        named == real && self.shared.guard.is_private(&real)
+        named == real && self.shared.name_policy.is_private(&real)
     }
 
     pub(crate) fn connect(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
@@ -186,8 +186,8 @@ impl Worker<'_> {
         let wait = (caller.call.into(), What::Call);
         self.shared.waiters.start(Arc::clone(self.shared), wait, caller.process()?, move |wait| {
             let answer = match target.connect(&socket) {
-                Ok(()) => Answer::Value(0),
-                Err(errno) => Answer::Error(errno),
+                Ok(()) => Reply::Value(0),
+                Err(errno) => Reply::Error(errno),
             };
             let _nobody_waits = shared.listener.answer(id, wait.answer(answer));
         })?;
@@ -213,7 +213,7 @@ impl Worker<'_> {
             return Err(Errno::CONNREFUSED);
         }
         let path = path_of(object.as_fd())?;
-        if self.shared.guard.may_connect(&path) || self.shared.bound.has(&object) {
+        if self.shared.name_policy.may_connect(&path) || self.shared.bound.has(&object) {
             if let Some(observer) = &self.shared.observer {
                 observer.socket(self, caller, &path);
             }

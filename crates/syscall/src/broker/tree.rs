@@ -2,8 +2,8 @@
 //! Making, moving and removing names.
 
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
-use crate::broker::guard::{Deed, Refused};
 use crate::broker::identity::Moment;
+use crate::broker::name_policy::{Operation, Refused};
 use crate::broker::readable::Opened;
 use crate::broker::report::{Denial, Report};
 use crate::broker::resolve::{Last, Object, Place, Spot, by_number, is_directory, kind};
@@ -109,7 +109,7 @@ impl Worker<'_> {
         self.assume_mask(caller)?;
         let _order = self.shared.order_for(place.plain());
         let path = place.path()?;
-        match self.check(Deed::MakeDirectory, &path, &place) {
+        match self.check(Operation::MakeDirectory, &path, &place) {
             Ok(()) => {}
             // Nothing obeys an empty one.
             Err(refused) if place.stat().is_err() && self.is_checkout(caller, &refused) => {}
@@ -124,16 +124,22 @@ impl Worker<'_> {
 
     /// Tells the launcher what git will take for a repository, if anybody else sees it.
     pub(crate) fn tell_of_repository(&self, inside: &[u8]) {
-        if self.shared.guard.is_holder(inside)
-            && let Some(path) = self.shared.guard.host_path(inside)
+        if self.shared.name_policy.is_holder(inside)
+            && let Some(path) = self.shared.name_policy.host_path(inside)
         {
             self.shared.reporter.tell(&Report::Repository { path });
         }
     }
 
     /// For calls that fail when the name is there: that comes before a refusal, and is no news.
-    fn permit_new(&self, caller: &Caller<'_>, deed: Deed, path: &[u8], place: &Place) -> Result<(), Errno> {
-        self.check(deed, path, place).map_err(|refused| self.unless_there(caller, place, &refused))
+    fn permit_new(
+        &self,
+        caller: &Caller<'_>,
+        operation: Operation,
+        path: &[u8],
+        place: &Place,
+    ) -> Result<(), Errno> {
+        self.check(operation, path, place).map_err(|refused| self.unless_there(caller, place, &refused))
     }
 
     fn unless_there(&self, caller: &Caller<'_>, place: &Place, refused: &Refused) -> Errno {
@@ -163,7 +169,7 @@ impl Worker<'_> {
         let place = self.name(caller, descriptor, &caller.path(path)?, Errno::EXIST)?;
         self.assume_mask(caller)?;
         let _order = self.shared.order_for(place.plain());
-        self.permit_new(caller, Deed::MakeFile, &place.path()?, &place)?;
+        self.permit_new(caller, Operation::MakeFile, &place.path()?, &place)?;
         let mode = Mode::from_raw_mode(mode & 0o7777);
         let before = Moment::now();
         rustix::fs::mknodat(&place.parent, &*place.name, kind, mode, device)?;
@@ -215,14 +221,14 @@ impl Worker<'_> {
         };
         let place = self.name(caller, to.0, &caller.path(to.1)?, Errno::EXIST)?;
         let way = Object { file: object.as_fd(), path: &source };
-        self.permit(caller, Deed::LinkFrom, &source, &way)?;
+        self.permit(caller, Operation::LinkFrom, &source, &way)?;
         let path = place.path()?;
         if kind(object.as_fd())? == FileType::Symlink {
             let text = rustix::fs::readlinkat(&object, c"", Vec::new())?;
             self.check_link(&path, &place, text.as_bytes())
                 .map_err(|refused| self.unless_there(caller, &place, &refused))?;
         } else {
-            self.permit_new(caller, Deed::LinkTo, &path, &place)?;
+            self.permit_new(caller, Operation::LinkTo, &path, &place)?;
         }
         let mut buffer = DecimalBuffer::default();
         let number = by_number(object.as_fd(), &mut buffer);
@@ -251,7 +257,7 @@ impl Worker<'_> {
         let place = self.name(caller, descriptor, &path, dots)?;
         let _order = self.shared.order_for(place.plain());
         let path = place.path()?;
-        if let Err(refused) = self.check(Deed::Remove { directory }, &path, &place) {
+        if let Err(refused) = self.check(Operation::Remove { directory }, &path, &place) {
             // What isn't there can't be removed: no news.
             place.stat()?;
             return match !directory && self.goes_on(caller, &refused) {
@@ -311,7 +317,7 @@ impl Worker<'_> {
             Err(refused)
                 if refused.content
                     && from.kind == Some(FileType::RegularFile)
-                    && self.shared.guard.host_path(&to.path).as_ref() == Some(&refused.path) =>
+                    && self.shared.name_policy.host_path(&to.path).as_ref() == Some(&refused.path) =>
             {
                 Ok(Some(refused))
             }
@@ -326,7 +332,7 @@ impl Worker<'_> {
             // Two names of one file, or one name twice: the kernel does nothing.
             Ok(Some(_)) if from.identity == to.identity => {}
             Ok(Some(refused)) => {
-                let fresh = self.shared.guard.is_fresh(&to.place);
+                let fresh = self.shared.name_policy.is_fresh(&to.place);
                 let baselines = &self.shared.baselines;
                 config::replace(baselines, &from.place, &to.place, &refused.path, fresh).map_err(
                     |error| match error {
@@ -345,19 +351,19 @@ impl Worker<'_> {
     /// A directory doesn't pass the border of `node_modules`, as if that were another file system: who moves one copies
     /// it then, and each name is judged where it comes to.
     fn stays_on_its_side(&self, caller: &Caller<'_>, from: &Side, to: &Side) -> Result<(), Errno> {
-        let guard = &self.shared.guard;
+        let name_policy = &self.shared.name_policy;
         let directory = from.is_directory() || to.is_directory();
-        let Some(rule) = guard.border_between(&from.path, &to.path).filter(|_rule| directory) else {
+        let Some(rule) = name_policy.border_between(&from.path, &to.path).filter(|_rule| directory) else {
             return Ok(());
         };
-        let to = guard.host_path(&to.path).unwrap_or_else(|| to.path.clone());
+        let to = name_policy.host_path(&to.path).unwrap_or_else(|| to.path.clone());
         let denial = Denial::Border { to, rule: u32::try_from(rule).unwrap_or(u32::MAX) };
         Err(self.deny(caller, &from.path, denial, Errno::XDEV))
     }
 
     /// A directory above what the policy speaks of keeps its name, as if something were mounted on it.
     fn keeps_its_name(&self, caller: &Caller<'_>, side: &Side) -> Result<(), Errno> {
-        let about = self.shared.guard.pinned_for(&side.path).filter(|_about| side.is_directory());
+        let about = self.shared.name_policy.pinned_for(&side.path).filter(|_about| side.is_directory());
         match about {
             Some(about) => {
                 let denial = Denial::Pinned { about: about.to_vec() };
@@ -369,8 +375,8 @@ impl Worker<'_> {
 
     fn may_leave(&self, from: &Side) -> Result<(), Box<Refused>> {
         let directory = from.is_directory();
-        self.check(Deed::MoveFrom { directory }, &from.path, &from.place)?;
-        if directory && self.shared.guard.is_holder(&from.path) {
+        self.check(Operation::MoveFrom { directory }, &from.path, &from.place)?;
+        if directory && self.shared.name_policy.is_holder(&from.path) {
             self.look_through(from)?;
         }
         Ok(())
@@ -380,9 +386,9 @@ impl Worker<'_> {
         match from.kind {
             Some(FileType::Symlink) => match from.place.read_link() {
                 Ok(text) => self.check_link(&to.path, &to.place, &text),
-                Err(_gone) => self.check(Deed::MakeLink, &to.path, &to.place),
+                Err(_gone) => self.check(Operation::MakeLink, &to.path, &to.place),
             },
-            _ => self.check(Deed::MoveTo { directory: from.is_directory() }, &to.path, &to.place),
+            _ => self.check(Operation::MoveTo { directory: from.is_directory() }, &to.path, &to.place),
         }
     }
 
@@ -404,31 +410,35 @@ impl Worker<'_> {
 
     /// Refuses to take protected names along from where they are.
     fn look_through(&self, from: &Side) -> Result<(), Box<Refused>> {
-        let guard = &self.shared.guard;
+        let name_policy = &self.shared.name_policy;
         let mut left = LOOKED_THROUGH;
         let mut opened = Opened::default();
         let Ok(top) = opened.list(&from.place.parent, &from.place.name) else {
             // What can't be read can't be vouched for.
-            return guard.distrust(&from.path);
+            return name_policy.distrust(&from.path);
         };
         let mut pending = vec![(top, from.path.clone())];
         while let Some((directory, path)) = pending.pop() {
-            let Ok(entries) = rustix::fs::Dir::read_from(&directory) else { return guard.distrust(&path) };
+            let Ok(entries) = rustix::fs::Dir::read_from(&directory) else {
+                return name_policy.distrust(&path);
+            };
             for entry in entries {
-                let Ok(entry) = entry else { return guard.distrust(&path) };
+                let Ok(entry) = entry else { return name_policy.distrust(&path) };
                 let name = entry.file_name();
                 if matches!(name.to_bytes(), b"." | b"..") {
                     continue;
                 }
                 let inside = [&path, b"/".as_slice(), name.to_bytes()].concat();
-                guard.is_free(&inside)?;
+                name_policy.is_free(&inside)?;
                 left = left.saturating_sub(1);
                 if left == 0 {
-                    return guard.distrust(&inside);
+                    return name_policy.distrust(&inside);
                 }
                 if is_directory(&directory, name, entry.file_type()) {
                     // What can't be read now can be made readable when it is there.
-                    let Ok(below) = opened.list(&directory, name) else { return guard.distrust(&inside) };
+                    let Ok(below) = opened.list(&directory, name) else {
+                        return name_policy.distrust(&inside);
+                    };
                     pending.push((below, inside));
                 }
             }

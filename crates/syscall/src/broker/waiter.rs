@@ -3,7 +3,7 @@
 
 use crate::broker::signals::{self, Doubts, Restart};
 use crate::broker::{Call, Shared};
-use palisade_sys::notify::Answer;
+use palisade_sys::notify::Reply;
 use palisade_sys::process::{self, Interruptible};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -54,10 +54,10 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// The caller's answer, where its deputy may have been interrupted.
-    pub(crate) fn answer(&self, answer: Answer) -> Answer {
+    pub(crate) fn answer(&self, answer: Reply) -> Reply {
         let (_doubts, end) = &*self.end();
         match answer {
-            Answer::Error(Errno::INTR) => Answer::Error(end.unwrap_or(Errno::INTR)),
+            Reply::Error(Errno::INTR) => Reply::Error(end.unwrap_or(Errno::INTR)),
             other => other,
         }
     }

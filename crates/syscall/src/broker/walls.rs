@@ -7,7 +7,7 @@
 
 use crate::broker::Worker;
 use crate::broker::caller::Caller;
-use crate::broker::guard::Deed;
+use crate::broker::name_policy::Operation;
 use crate::broker::report::{Denial, Report};
 use crate::broker::resolve::c_string;
 use palisade_sys::notify::Notification;
@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 /// The name for which the present call was judged last.
 #[derive(Default)]
 pub(super) struct Judged {
-    deed: Cell<Option<Deed>>,
+    operation: Cell<Option<Operation>>,
     path: RefCell<Vec<u8>>,
     told: Cell<bool>,
 }
@@ -34,12 +34,12 @@ pub(crate) enum Shut {
 impl Judged {
     /// Another call begins.
     pub(super) fn begin(&self) {
-        self.deed.set(None);
+        self.operation.set(None);
         self.told.set(false);
     }
 
-    pub(super) fn note(&self, deed: Deed, path: &[u8]) {
-        self.deed.set(Some(deed));
+    pub(super) fn note(&self, operation: Operation, path: &[u8]) {
+        self.operation.set(Some(operation));
         let mut kept = self.path.borrow_mut();
         kept.clear();
         kept.extend_from_slice(path);
@@ -55,7 +55,7 @@ impl Worker<'_> {
     /// Tells why a call is refused, and gives the error.
     pub(super) fn deny(&self, caller: &Caller<'_>, inside: &[u8], denial: Denial, errno: Errno) -> Errno {
         self.judged.tell();
-        let path = self.shared.guard.host_path(inside).unwrap_or_else(|| inside.to_vec());
+        let path = self.shared.name_policy.host_path(inside).unwrap_or_else(|| inside.to_vec());
         self.tell_of(caller, path, denial);
         errno
     }
@@ -71,15 +71,19 @@ impl Worker<'_> {
 
     /// A call failed with an error of the kernel's: tells if it was for how the sandbox shows the name.
     pub(super) fn tell_of_kernel(&self, call: &Notification, errno: Errno) {
-        let Some(deed) = self.judged.deed.get().filter(|_deed| !self.judged.told.get()) else { return };
+        let Some(operation) = self.judged.operation.get().filter(|_deed| !self.judged.told.get()) else {
+            return;
+        };
         let inside = self.judged.path.borrow();
         let caller = &Caller::new(self, call);
-        match self.shared.guard.shut(&inside) {
+        match self.shared.name_policy.shut(&inside) {
             Some(Shut::Covered) => self.tell_of(caller, inside.clone(), Denial::Covered),
             Some(Shut::Shown(host)) => {
-                let object = object_of(deed, &inside);
+                let object = object_of(operation, &inside);
                 // The kernel says that it is read-only before it looks what is there to be removed.
-                if is_permitted(object) && (!matches!(deed, Deed::Remove { .. }) || is_there(&inside)) {
+                if is_permitted(object)
+                    && (!matches!(operation, Operation::Remove { .. }) || is_there(&inside))
+                {
                     let rest = inside.len() - object.len();
                     let same = host == *inside;
                     let grant = same.then(|| host[..host.len() - rest].to_vec());
@@ -93,11 +97,11 @@ impl Worker<'_> {
 }
 
 /// What a call needs permission for: the thing, or the directory in which its name is made or removed.
-fn object_of(deed: Deed, path: &[u8]) -> &[u8] {
+fn object_of(operation: Operation, path: &[u8]) -> &[u8] {
     let directory = &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0).max(1).min(path.len())];
-    match deed {
-        Deed::Change | Deed::Attributes => path,
-        Deed::MakeFile if access(path) != Err(Errno::NOENT) => path,
+    match operation {
+        Operation::Change | Operation::Attributes => path,
+        Operation::MakeFile if access(path) != Err(Errno::NOENT) => path,
         _ => directory,
     }
 }
@@ -122,14 +126,14 @@ mod tests {
 
     #[test]
     fn what_needs_permission() {
-        for (deed, path, object) in [
-            (Deed::Change, "/a/b", "/a/b"),
-            (Deed::MakeDirectory, "/a/b", "/a"),
-            (Deed::MakeFile, "/nothing/b", "/nothing"),
-            (Deed::MakeFile, "/dev/null", "/dev/null"),
-            (Deed::Remove { directory: true }, "/a", "/"),
+        for (operation, path, object) in [
+            (Operation::Change, "/a/b", "/a/b"),
+            (Operation::MakeDirectory, "/a/b", "/a"),
+            (Operation::MakeFile, "/nothing/b", "/nothing"),
+            (Operation::MakeFile, "/dev/null", "/dev/null"),
+            (Operation::Remove { directory: true }, "/a", "/"),
         ] {
-            assert_eq!(object_of(deed, path.as_bytes()), object.as_bytes(), "{deed:?} {path}");
+            assert_eq!(object_of(operation, path.as_bytes()), object.as_bytes(), "{operation:?} {path}");
         }
         assert!(is_permitted(b"/dev/null") && !is_permitted(b"/nothing"));
     }

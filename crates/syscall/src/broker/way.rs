@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The directories above what a call is about, as the guard asks for them.
+//! The directories above what a call is about, as the name policy asks for them.
 
 use crate::broker::identity::{Identity, Moment};
 use crate::broker::repository::Locks;

@@ -8,8 +8,8 @@
 //! the name is there a moment after it has closed the file, and before the next call that the broker answers is made.
 
 use crate::broker::caller::{Caller, DecimalBuffer};
-use crate::broker::guard::{Deed, Refused};
 use crate::broker::how::{How, Opened};
+use crate::broker::name_policy::{Operation, Refused};
 use crate::broker::report::Report;
 use crate::broker::resolve::{Place, by_number};
 use crate::broker::{Outcome, Shared, Worker, config};
@@ -142,7 +142,7 @@ impl Worker<'_> {
         refused.content
             && how.writes_alone()
             && place.stat().is_err_and(|errno| errno == Errno::NOENT)
-            && self.shared.guard.host_path(path).as_ref() == Some(&refused.path)
+            && self.shared.name_policy.host_path(path).as_ref() == Some(&refused.path)
     }
 
     /// Puts those in their places that have been closed. To be called with nothing held.
@@ -176,17 +176,17 @@ impl Worker<'_> {
         if file.place.stat().is_ok() {
             return;
         }
-        let guard = &self.shared.guard;
-        let judged = guard
-            .check(Deed::MoveTo { directory: false }, &path, &file.place, &self.locks)
+        let name_policy = &self.shared.name_policy;
+        let judged = name_policy
+            .check(Operation::MoveTo { directory: false }, &path, &file.place, &self.locks)
             .and_then(|()| self.may_begin(&path, &file.place));
         let refused = match judged {
             Ok(()) => return drop(config::put_new(&file.file, &file.place)),
             Err(refused) => refused,
         };
-        let judges = refused.content && guard.host_path(&path).as_ref() == Some(&refused.path);
+        let judges = refused.content && name_policy.host_path(&path).as_ref() == Some(&refused.path);
         let detail = if judges {
-            let fresh = guard.is_fresh(&file.place);
+            let fresh = name_policy.is_fresh(&file.place);
             let baselines = &self.shared.baselines;
             match config::make(baselines, &file.file, &file.place, &refused.path, fresh) {
                 Ok(()) => return,

@@ -2,9 +2,9 @@
 //! The administrator's own trust files, changed.
 
 use super::{only_root, rebuild};
-use crate::answer::{Failure, NO, YES};
-use crate::guard::{Answer, GuardError, Places, count, files};
+use crate::guard::{Exit, GuardError, Places, count, files};
 use crate::output;
+use crate::verb::{Failure, NO, YES};
 use palisade_guard::trust::edit::Editor;
 use palisade_guard::trust::entry::{Digest, from_hexadecimal};
 use palisade_guard::trust::measure::{self, Measured};
@@ -54,7 +54,7 @@ fn hashed_by_the_guard(socket: &Path, file: BorrowedFd<'_>) -> Result<Measured, 
 }
 
 /// Trusts files as they are now. Below a directory everything is taken that is a file.
-pub(super) fn add(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Answer {
+pub(super) fn add(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Exit {
     let mut editor = editor(places, file)?;
     let mut added = 0;
     for path in paths {
@@ -71,7 +71,7 @@ pub(super) fn add(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Ans
 }
 
 /// Trusts files no more.
-pub(super) fn delete(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Answer {
+pub(super) fn delete(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Exit {
     let mut editor = editor(places, None)?;
     let mut deleted = 0;
     for path in paths {
@@ -89,7 +89,7 @@ pub(super) fn delete(places: &Places, paths: &[PathBuf], file: Option<&str>) -> 
 }
 
 /// Trusts files as they are now. Answers no if some can't be read any more; what was said of them stays.
-pub(super) fn update(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Answer {
+pub(super) fn update(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Exit {
     let mut editor = editor(places, None)?;
     let everything = [PathBuf::from("/")];
     let meant = if paths.is_empty() { &everything } else { paths };

@@ -2,10 +2,10 @@
 //! The trust database, made anew or brought up to date: by palisaded if it runs, otherwise here.
 
 use super::only_root;
-use crate::answer::{Failure, YES};
-use crate::guard::{Answer, GuardError, Places, change, count, files};
+use crate::guard::{Exit, GuardError, Places, change, count, files};
 use crate::output;
 use crate::progress::Bar;
+use crate::verb::{Failure, YES};
 use palisade_guard::settings::Settings;
 use palisade_guard::setup::SetupError;
 use palisade_guard::trust::edit::Mistake;
@@ -19,7 +19,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 
 /// Makes the database anew.
-pub(super) fn rebuild(places: &Places, everything: bool) -> Answer {
+pub(super) fn rebuild(places: &Places, everything: bool) -> Exit {
     only_root(places, "what is trusted")?;
     match client::ask(&places.socket, &Asked::Trust { everything, files: false }) {
         Ok(response) => {
@@ -39,7 +39,7 @@ pub(super) fn rebuild(places: &Places, everything: bool) -> Answer {
 }
 
 /// Waits until palisaded has read what has changed; says nothing of it, as package managers call it.
-pub(super) fn sync(places: &Places, seconds: u64, if_running: bool) -> Answer {
+pub(super) fn sync(places: &Places, seconds: u64, if_running: bool) -> Exit {
     only_root(places, "what is trusted")?;
     match client::ask::<Response>(&places.socket, &Asked::Sync { seconds }) {
         Err(DaemonError::NotRunning { .. }) if if_running => Ok(YES),

@@ -2,10 +2,10 @@
 //! What is in the trust database, and whether it is so on the disk.
 
 use super::Which;
-use crate::answer::{self, Failure, NO, YES};
-use crate::guard::{Answer, GuardError, Places, count, files};
+use crate::guard::{Exit, GuardError, Places, count, files};
 use crate::output;
 use crate::progress::Bar;
+use crate::verb::{self, Failure, NO, YES};
 use palisade_guard::facts::{Access, Facts};
 use palisade_guard::kind::Recognizer;
 use palisade_guard::settings::Settings;
@@ -70,26 +70,26 @@ fn records(store: &Store, which: &Which) -> Result<Vec<Record>, Failure> {
 }
 
 /// Lists what is trusted.
-pub(super) fn list(places: &Places, which: &Which, json: bool) -> Answer {
+pub(super) fn list(places: &Places, which: &Which, json: bool) -> Exit {
     let store = files::database(places)?;
     let records = records(&store, which)?;
     if json {
-        answer::print_json(&Files { files: records.iter().map(File::from).collect() })?;
+        verb::print_json(&Files { files: records.iter().map(File::from).collect() })?;
     } else {
         let line = |Record { entry, .. }: &Record| format!("{}  {}\n", shown(&entry.path), entry.source);
-        answer::print(&harmless(&records.iter().map(line).collect::<String>()))?;
+        verb::print(&harmless(&records.iter().map(line).collect::<String>()))?;
     }
     Ok(YES)
 }
 
 /// Prints the database as text.
-pub(super) fn dump(places: &Places, which: &Which) -> Answer {
+pub(super) fn dump(places: &Places, which: &Which) -> Exit {
     let store = files::database(places)?;
     let records = records(&store, which)?;
     let line = |Record { entry, .. }: &Record| {
         format!("{} {} {} {}\n", entry.source.kind(), shown(&entry.path), entry.size, entry.digest)
     };
-    answer::print(&records.iter().map(line).collect::<String>())?;
+    verb::print(&records.iter().map(line).collect::<String>())?;
     Ok(YES)
 }
 
@@ -142,7 +142,7 @@ impl Differing {
 }
 
 /// Compares the database with the disk.
-pub(super) fn verify(places: &Places, which: &Which, json: bool) -> Answer {
+pub(super) fn verify(places: &Places, which: &Which, json: bool) -> Exit {
     let store = files::database(places)?;
     let selection = selection(&store, which)?;
     let mut bar = Bar::new();
@@ -163,9 +163,9 @@ pub(super) fn verify(places: &Places, which: &Which, json: bool) -> Answer {
     let differences: Vec<Differing> = found.iter().map(Differing::from).collect();
     let same = differences.is_empty();
     if json {
-        answer::print_json(&Verified { looked_at: all.done, bytes: all.bytes, differences })?;
+        verb::print_json(&Verified { looked_at: all.done, bytes: all.bytes, differences })?;
     } else {
-        answer::print(&harmless(&differences.iter().map(Differing::words).collect::<String>()))?;
+        verb::print(&harmless(&differences.iter().map(Differing::words).collect::<String>()))?;
         let all = count(all.done, "trusted file", "trusted files");
         let different = count(differences.len() as u64, "differs", "differ");
         output::say(&format!("{all} hashed, {different}\n"));
@@ -192,7 +192,7 @@ struct CheckedFile {
 }
 
 /// Says of each file who trusts it.
-pub(super) fn check(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
+pub(super) fn check(places: &Places, paths: &[PathBuf], json: bool) -> Exit {
     let settings: Settings = files::setup(places, None)?.settings;
     let trust = Trusted::new(Some(files::database(places)?), settings.trust.integrity);
     let recognizer = Recognizer::own();
@@ -216,7 +216,7 @@ pub(super) fn check(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
     }
     let all = checked.iter().all(|file| file.trusted);
     if json {
-        answer::print_json(&Checked { files: checked })?;
+        verb::print_json(&Checked { files: checked })?;
     } else {
         let line = |file: &CheckedFile| {
             let by = file.sources.join(", ");
@@ -232,7 +232,7 @@ pub(super) fn check(places: &Places, paths: &[PathBuf], json: bool) -> Answer {
             };
             format!("{}: {verdict}\n", file.path)
         };
-        answer::print(&harmless(&checked.iter().map(line).collect::<String>()))?;
+        verb::print(&harmless(&checked.iter().map(line).collect::<String>()))?;
     }
     Ok(if all { YES } else { NO })
 }

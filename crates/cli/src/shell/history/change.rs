@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Taking over other programs' histories, and forgetting.
 
-use super::{Answer, From, HistoryError, count, open, read, show};
-use crate::answer::{self, NO, YES};
+use super::{Exit, From, HistoryError, count, open, read, show};
+use crate::verb::{self, NO, YES};
 use crate::{output, situation};
 use clap::ValueHint;
 use palisade_shell::history::import::{self, Limits};
@@ -40,7 +40,7 @@ struct Taken {
     unusable: usize,
 }
 
-pub(super) fn import(options: &Import) -> Answer {
+pub(super) fn import(options: &Import) -> Exit {
     let kind = options.from.kind();
     let file = match &options.file {
         Some(file) => file.clone(),
@@ -56,7 +56,7 @@ pub(super) fn import(options: &Import) -> Answer {
     let new = open()?.import(kind.name(), &imported.entries).map_err(HistoryError::from)?;
     if options.json {
         let file = file.to_string_lossy().into_owned();
-        answer::print_json(&Taken { file, found, new, kept_out, unusable })?;
+        verb::print_json(&Taken { file, found, new, kept_out, unusable })?;
         return Ok(YES);
     }
     output::say(&format!("{} new of {found} in {file:?}\n", count(new)));
@@ -99,7 +99,7 @@ struct Deleted {
     deleted: usize,
 }
 
-pub(super) fn delete(options: &Delete) -> Answer {
+pub(super) fn delete(options: &Delete) -> Exit {
     let ids = match &options.matching {
         None => {
             let unknown = match read()? {
@@ -120,7 +120,7 @@ pub(super) fn delete(options: &Delete) -> Answer {
             if rows.is_empty() {
                 return tell(options, 0);
             }
-            if !options.yes && !answer::confirmed(&question(&rows)).ok_or(HistoryError::NobodyToAsk)? {
+            if !options.yes && !verb::confirmed(&question(&rows)).ok_or(HistoryError::NobodyToAsk)? {
                 return Ok(NO);
             }
             rows.iter().map(|row| row.id).collect()
@@ -148,9 +148,9 @@ fn question(rows: &[Row]) -> String {
     format!("{more}{shown}Forget {}? [y/N] ", count(rows.len()))
 }
 
-fn tell(options: &Delete, deleted: usize) -> Answer {
+fn tell(options: &Delete, deleted: usize) -> Exit {
     if options.json {
-        answer::print_json(&Deleted { deleted })?;
+        verb::print_json(&Deleted { deleted })?;
     } else {
         output::say(&format!("{} forgotten\n", count(deleted)));
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Listing, searching, counting, writing out.
 
-use super::{Answer, Form, HistoryError, count, read};
-use crate::answer::{self, Failure, NO, YES};
+use super::{Exit, Form, HistoryError, count, read};
 use crate::output;
+use crate::verb::{self, Failure, NO, YES};
 use clap::ValueHint;
 use palisade_protocol::date;
 use palisade_shell::history::import::{self, Kind};
@@ -125,12 +125,12 @@ struct Entries<'a> {
     entries: Vec<Shown<'a>>,
 }
 
-pub(super) fn list(list: &List) -> Answer {
+pub(super) fn list(list: &List) -> Exit {
     print(&list.filter(), list.json)?;
     Ok(YES)
 }
 
-pub(super) fn search(search: &Search) -> Answer {
+pub(super) fn search(search: &Search) -> Exit {
     let text = Some(search.text.clone());
     let filter = search.list.filter();
     let filter =
@@ -145,12 +145,12 @@ fn print(filter: &Filter, json: bool) -> Result<bool, Failure> {
         None => Vec::new(),
     };
     if json {
-        answer::print_json(&Entries { entries: rows.iter().map(Shown::new).collect() })?;
+        verb::print_json(&Entries { entries: rows.iter().map(Shown::new).collect() })?;
     } else {
         let width = rows.last().map_or(0, |row| row.id.to_string().len());
         let contexts = rows.iter().map(|row| elsewhere(row).chars().count()).max().unwrap_or(0);
         let text: String = rows.iter().map(|row| line(row, width, contexts)).collect();
-        answer::print(&text)?;
+        verb::print(&text)?;
     }
     Ok(!rows.is_empty())
 }
@@ -195,7 +195,7 @@ struct Often {
     count: i64,
 }
 
-pub(super) fn stats(top: usize, json: bool) -> Answer {
+pub(super) fn stats(top: usize, json: bool) -> Exit {
     let statistics = match read()? {
         Some(store) => store.statistics(top).map_err(HistoryError::from)?,
         None => Statistics::default(),
@@ -208,7 +208,7 @@ pub(super) fn stats(top: usize, json: bool) -> Answer {
     let (frequent, directories) = (often(frequent), often(directories));
     let numbers = Numbers { entries, lines, failed, imported, first, last, frequent, directories };
     if json {
-        answer::print_json(&numbers)?;
+        verb::print_json(&numbers)?;
         return Ok(YES);
     }
     let mut text =
@@ -224,11 +224,11 @@ pub(super) fn stats(top: usize, json: bool) -> Answer {
             text.push_str(&format!("{count:>8}  {}\n", harmless_lines(what).replace('\n', " ⏎ ")));
         }
     }
-    answer::print(&text)?;
+    verb::print(&text)?;
     Ok(YES)
 }
 
-pub(super) fn export(form: Form, output: Option<&Path>) -> Answer {
+pub(super) fn export(form: Form, output: Option<&Path>) -> Exit {
     let rows = match read()? {
         Some(store) => all(&store)?,
         None => Vec::new(),

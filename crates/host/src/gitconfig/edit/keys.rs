@@ -393,7 +393,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// What the lists say of a name.
-pub(super) enum Standing {
+pub(super) enum KeyStatus {
     /// It may change, under these conditions.
     Listed(&'static Rule),
     /// It may not, and why.
@@ -401,12 +401,12 @@ pub(super) enum Standing {
 }
 
 /// What the lists say of a name.
-pub(super) fn standing(name: &Name) -> Standing {
+pub(super) fn status(name: &Name) -> KeyStatus {
     if let Some(rule) = LISTED.iter().find(|rule| matches(rule.name, name)) {
-        return Standing::Listed(rule);
+        return KeyStatus::Listed(rule);
     }
     let reason = REFUSED.iter().find(|(pattern, _)| matches(pattern, name)).map(|(_, reason)| *reason);
-    Standing::Refused(reason.unwrap_or(UNLISTED))
+    KeyStatus::Refused(reason.unwrap_or(UNLISTED))
 }
 
 fn matches(pattern: &str, name: &Name) -> bool {

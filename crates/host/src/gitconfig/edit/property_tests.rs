@@ -54,7 +54,7 @@ fn blanks(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
 }
 
 fn is_listed(name: &[u8]) -> bool {
-    matches!(keys::standing(&named(name)), Standing::Listed(_))
+    matches!(keys::status(&named(name)), KeyStatus::Listed(_))
 }
 
 fn place() -> Place<'static> {

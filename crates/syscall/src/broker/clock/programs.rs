@@ -8,7 +8,7 @@
 
 use crate::broker::Shared;
 use crate::broker::report::Report;
-use palisade_sys::notify::{Answer, Notification};
+use palisade_sys::notify::{Notification, Reply};
 use palisade_sys::tracee::{Stop, Tracee};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Programs {
     pub(in crate::broker) fn meet(&self, shared: &Arc<Shared>, call: &Notification) {
         let first = !self.begun.swap(true, Ordering::AcqRel);
         if !first && self.first.load(Ordering::Acquire) == call.thread {
-            let _nobody_waits = shared.listener.answer(call.id, Answer::Continue);
+            let _nobody_waits = shared.listener.answer(call.id, Reply::Continue);
             return;
         }
         let watcher = {
@@ -43,7 +43,7 @@ impl Programs {
 }
 
 fn refuse(shared: &Shared, call: &Notification, errno: Errno) {
-    let _nobody_waits = shared.listener.answer(call.id, Answer::Error(errno));
+    let _nobody_waits = shared.listener.answer(call.id, Reply::Error(errno));
 }
 
 /// Watches the command, which has asked for it, until it has executed its program. It can't be seized later: it is of
@@ -55,7 +55,7 @@ fn watch_first(shared: &Shared, call: &Notification) {
         Err(errno) => return refuse(shared, call, errno),
     };
     programs.first.store(call.thread, Ordering::Release);
-    let _nobody_waits = shared.listener.answer(call.id, Answer::Value(0));
+    let _nobody_waits = shared.listener.answer(call.id, Reply::Value(0));
     loop {
         let stop = tracee.wait();
         if matches!(stop, Stop::Executed | Stop::Ended) {
@@ -82,7 +82,7 @@ fn watch(shared: &Shared, call: &Notification) {
     // Whatever comes of the call, it stops at the end. If it has been killed, that is what is heard.
     let _killed = tracee.interrupt();
     // Without anybody who waits, the number may be another's by now, who isn't the sandbox's: its program is let alone.
-    let waits = shared.listener.answer(call.id, Answer::Continue).is_ok();
+    let waits = shared.listener.answer(call.id, Reply::Continue).is_ok();
     match tracee.wait() {
         Stop::Executed if waits => prepare(shared, tracee),
         Stop::Executed => drop(tracee.detach(0)),

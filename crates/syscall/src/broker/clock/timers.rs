@@ -4,7 +4,7 @@
 use super::{Clock, Nanoseconds, SECOND, TIMESPEC, TellsDay, nanoseconds, read_timespec, timespec};
 use crate::broker::caller::Caller;
 use crate::broker::{Outcome, Shared, Worker};
-use palisade_sys::notify::{self, Answer, Notification};
+use palisade_sys::notify::{self, Notification, Reply};
 use palisade_sys::tracee::{Stop, Tracee};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -66,7 +66,7 @@ pub(super) fn set(clock: &Clock, worker: &Worker<'_>, caller: &Caller<'_>) -> Re
 
 /// Has the caller of `timer_settime` make it without `TIMER_ABSTIME`, and with this time.
 fn make_instead(shared: &Shared, call: &Notification, from_now: &[u8]) {
-    let answer = |errno| shared.listener.answer(call.id, Answer::Error(errno));
+    let answer = |errno| shared.listener.answer(call.id, Reply::Error(errno));
     let mut tracee = match Tracee::seize(call.thread) {
         Ok(tracee) => tracee,
         Err(errno) => {

@@ -6,7 +6,7 @@
 use super::{Nanoseconds, TellsDay, host};
 use crate::broker::Shared;
 use crate::broker::signals::{self, Doubts, Restart};
-use palisade_sys::notify::{self, Answer, Notification};
+use palisade_sys::notify::{self, Notification, Reply};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -161,18 +161,18 @@ impl Until {
 
 impl Wait {
     /// The answer, if there is one now.
-    fn look(&mut self, shared: &Shared, now: Instant) -> Option<(Answer, Why)> {
+    fn look(&mut self, shared: &Shared, now: Instant) -> Option<(Reply, Why)> {
         let over = |answer| Some((answer, Why::Over));
         if !shared.listener.is_waiting(self.call) {
             // To nobody.
-            return over(Answer::Error(Errno::INTR));
+            return over(Reply::Error(Errno::INTR));
         }
-        let mut come = Answer::Value(0);
+        let mut come = Reply::Value(0);
         if let Until::Word { address, value, .. } = self.until {
             match word(self.thread, address) {
-                Ok(found) if found == value => come = Answer::Error(Errno::TIMEDOUT),
-                Ok(_changed) => return over(Answer::Value(0)),
-                Err(errno) => return over(Answer::Error(errno)),
+                Ok(found) if found == value => come = Reply::Error(Errno::TIMEDOUT),
+                Ok(_changed) => return over(Reply::Value(0)),
+                Err(errno) => return over(Reply::Error(errno)),
             }
         }
         let left = self.until.left();
@@ -184,11 +184,11 @@ impl Wait {
             && let Some(errno) =
                 signals::answer(&shared.proc, self.thread, Restart::WithoutHandler, &mut self.doubts)
         {
-            return over(Answer::Error(errno));
+            return over(Reply::Error(errno));
         }
         let word = if self.long { LONG_WORD } else { WORD };
         if matches!(self.until, Until::Word { .. }) && since >= word {
-            return Some((Answer::Value(0), Why::Long));
+            return Some((Reply::Value(0), Why::Long));
         }
         self.look = (self.look * 4).min(if self.long { LONG_LOOK } else { LOOK });
         self.next = now + self.look.min(left);

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `palisade run` says while and after the command runs: refusals and what was made inside.
+
+use crate::asking::Asking;
+use crate::calls::Calls;
+use crate::embedded;
+use crate::output;
+use crate::repositories::Repositories;
+use crate::scan::Presentation;
+use crate::situation;
+use palisade_event::{
+    Detail, Event, Launch, Mechanism, Network, Object, Operation, Outcome, Sandbox, Subject, Verdict, Why,
+};
+use palisade_events::{Notices, Recorder};
+use palisade_protocol::network::Told;
+use palisade_sandbox::apply::start::LaunchEvent;
+use palisade_sandbox::network::reports::Reports;
+use palisade_sandbox::plan::{Approvals, Plan};
+use palisade_sandbox::registry::Number;
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
+use std::time::SystemTime;
+
+/// Listens to a launch.
+#[derive(Debug)]
+pub(crate) struct Reporter<'c> {
+    command: &'c [OsString],
+    number: Number,
+    name: Option<&'c str>,
+    quiet: bool,
+    /// Made at the first refusal: most launches have none.
+    recorder: Option<Recorder>,
+    lost: u64,
+    repositories: Repositories,
+    asking: Asking,
+    calls: Calls<'c>,
+    reports: Reports,
+}
+
+impl<'c> Reporter<'c> {
+    pub(crate) fn new(
+        command: &'c [OsString],
+        plan: &'c Plan<'c>,
+        number: Number,
+        presentation: Presentation<'c>,
+    ) -> Self {
+        let answers = plan.network.as_ref().and_then(|network| network.answers.as_ref());
+        Self {
+            command,
+            number,
+            name: presentation.name,
+            quiet: presentation.quiet,
+            recorder: None,
+            lost: 0,
+            repositories: Repositories::default(),
+            calls: Calls::new(plan),
+            asking: Asking::new(answers.map(Approvals::to_owned)),
+            reports: Reports::new(plan),
+        }
+    }
+
+    /// Something happened.
+    pub(crate) fn tell(&mut self, launch_event: &LaunchEvent<'_>) {
+        match launch_event {
+            // Of what is used `palisade learn` keeps account.
+            LaunchEvent::Used { .. } => {}
+            LaunchEvent::Started(running, _number) => {
+                self.asking.started(*running);
+                self.reports.started(*running);
+            }
+            LaunchEvent::Refused { event, .. }
+            | LaunchEvent::Denied(event)
+            | LaunchEvent::Unlearned { event, .. } => {
+                self.record((*event).clone());
+            }
+            LaunchEvent::Unlisted(error) => {
+                if !self.quiet {
+                    let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+                    output::note(&format_args!("palisade ps won't list this sandbox: {error}{hint}"));
+                }
+            }
+            LaunchEvent::Called { program, call } => self.calls.note(program, *call),
+            LaunchEvent::Asked { question, answers } => self.calls.ask(question, &mut self.asking, *answers),
+            LaunchEvent::Repository(path) => self.repositories.note(path),
+            LaunchEvent::Lost(count) => self.lost += count,
+            LaunchEvent::Bus { which, why, last } => {
+                if !self.quiet {
+                    let then = if *last { "it stays away" } else { "the next connection tries again" };
+                    output::note(&format_args!("the filter of the {which} has ended: {why}; {then}"));
+                }
+            }
+            LaunchEvent::Network { told, control } => self.network(told, *control),
+            LaunchEvent::Unled(why) => {
+                if !self.quiet {
+                    output::note(&format_args!(
+                        "connections can't be led to where names are checked (nftables: {why}): only programs that \
+                         use a proxy reach the network"
+                    ));
+                }
+            }
+            LaunchEvent::Unanswered(error) => {
+                output::error(error, error.hint().as_deref());
+                if !self.quiet {
+                    output::note(&"you are asked again about whom you always allow");
+                }
+            }
+            LaunchEvent::NetworkEnded(why) => {
+                let text = format!(
+                    "nobody serves the network any more: {why}; every connection is refused from here on"
+                );
+                let object = Object::words("every connection");
+                let verdict = (Verdict::Refused, Mechanism::Gateway);
+                self.came_to((Operation::Connect, object), verdict, text, None);
+            }
+            LaunchEvent::Overload { call, source } => {
+                let text = format!("the broker can't make the call {call}: {source}");
+                let object = Object::syscall(*call, None);
+                self.came_to((Operation::Syscall, object), (Verdict::Refused, Mechanism::Broker), text, None);
+            }
+            LaunchEvent::Uncovered(why) => {
+                let why = match why {
+                    Some(Errno::LOOP) => "it is a symbolic link now".to_owned(),
+                    Some(errno) => errno.to_string(),
+                    None => "the process that covers names was killed".to_owned(),
+                };
+                let text = format!(
+                    "a hidden or protected name was replaced outside and couldn't be covered again: {why}; \
+                     everything inside has been ended"
+                );
+                let hint = "palisade run --hide DIRECTORY …   # the directory rather than the file";
+                let object = Object::words("a covered name");
+                self.came_to(
+                    (Operation::Read, object),
+                    (Verdict::Killed, Mechanism::Mount),
+                    text,
+                    Some(hint),
+                );
+            }
+            LaunchEvent::BrokerEnded => {
+                let text = "the broker has ended: whatever writes a name or connects fails from here on";
+                let hint = "palisade run --protect mounts …   # protects what exists, without a broker";
+                let object = Object::words("every call for the broker");
+                let verdict = (Verdict::Refused, Mechanism::Broker);
+                self.came_to((Operation::Syscall, object), verdict, text.into(), Some(hint));
+            }
+        }
+    }
+
+    /// The process that serves the network has something to say.
+    fn network(&mut self, told: &Told, control: BorrowedFd<'_>) {
+        let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+        match told {
+            Told::Event { event, held } => {
+                if let Some(event) = self.reports.complete(event, held.as_ref(), &program, control) {
+                    self.record(event);
+                }
+            }
+            Told::Lost { count } => self.lost += count,
+            Told::Question(question) => self.asking.ask(question.clone(), &program, control),
+        }
+    }
+
+    /// Something befell the launch itself: said, and recorded as an event of the launcher's.
+    fn came_to(
+        &mut self,
+        wanted: (Operation, Object),
+        verdict: (Verdict, Mechanism),
+        text: String,
+        hint: Option<&str>,
+    ) {
+        output::error(&text, hint);
+        let subject = Subject {
+            pid: Some(std::process::id()),
+            uid: Some(rustix::process::getuid().as_raw()),
+            program: "palisade".to_owned(),
+            ..Subject::default()
+        };
+        let detail = match verdict.1 {
+            Mechanism::Gateway => Detail::Network(Network::new(Outcome::Strained)),
+            _ => Detail::Sandbox(Sandbox::default()),
+        };
+        let event = Event::new(SystemTime::now(), detail, subject, wanted, verdict, Why::text(text));
+        self.record(event.with_hint(hint.map(str::to_owned)));
+    }
+
+    fn record(&mut self, mut event: Event) {
+        if let Some(name) = self.name {
+            event.subject.sandbox = Some(name.to_owned());
+        }
+        self.recorder().record(event);
+    }
+
+    fn recorder(&mut self) -> &Recorder {
+        self.recorder.get_or_insert_with(|| {
+            let place = || situation::facts().ok().map(|facts| facts.places.events());
+            // The number that `palisade ps` lists.
+            let launch = Launch::new(self.command, self.number.launcher, self.number.time());
+            let recorder = Recorder::new(launch, Notices::stderr(self.quiet), place);
+            match embedded::link() {
+                Some(link) => recorder.watched_by(|event| link.recorded(event)),
+                None => recorder,
+            }
+        })
+    }
+
+    /// What the kernel has put down.
+    pub(crate) fn called(
+        &mut self,
+        called: &[palisade_protocol::learn::Program],
+        lost: u64,
+        tell: &mut dyn FnMut(&LaunchEvent<'_>),
+    ) {
+        self.calls.called(called, tell);
+        if lost > 0 {
+            output::note(&format_args!(
+                "there was no room for {lost} system calls: some may not have been learned; learn another run"
+            ));
+        }
+    }
+
+    /// The command has ended.
+    pub(crate) fn conclude(&mut self) {
+        if let Some(recorder) = self.recorder.take() {
+            recorder.finish();
+        }
+        self.calls.keep(self.quiet);
+        if let Some(link) = embedded::link() {
+            link.lost(self.lost);
+        }
+        if self.quiet {
+            return;
+        }
+        if self.lost > 0 {
+            output::note(&format_args!("{} more refusals came too fast to be heard", self.lost));
+        }
+        crate::repositories::tell(&self.repositories);
+    }
+}

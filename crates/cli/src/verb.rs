@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a verb that reads answers: data on standard output, words on standard error, and an exit
+//! code that says yes, no or error.
+
+use crate::guard::GuardError;
+use crate::output;
+use crate::run_options::RequestError;
+use crate::shell::classify::LineError;
+use palisade::PlanningError;
+use palisade::explanation::ExplainError;
+use palisade_desktop::DesktopError;
+use palisade_host::account::AccountError;
+use palisade_package::error::PackageError;
+use palisade_policy::value::ValueError;
+use palisade_policy::{ParseError, ResolveError};
+use palisade_protocol::client::DaemonError;
+use palisade_sandbox::error::PlanError;
+use palisade_sandbox::layers::trust::StoreError;
+use palisade_sandbox::layers::{LayerError, Sort};
+use palisade_sandbox::registry::RegistryError;
+use palisade_text::harmless_lines;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The version of what `--json` prints. Readers ignore members that they don't know.
+pub(crate) const SCHEMA: u32 = 1;
+/// The answer is yes, or what was asked for is done.
+pub(crate) const YES: u8 = 0;
+/// The answer is no.
+pub(crate) const NO: u8 = 1;
+/// There is no answer.
+pub(crate) const ERROR: u8 = 2;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The working directory is gone.
+    #[error("can't find the working directory: {source}")]
+    Cwd {
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The user is unknown.
+    #[error("can't find out who you are: {0}")]
+    Account(#[from] AccountError),
+    /// A policy file is wrong.
+    #[error(transparent)]
+    Layer(#[from] LayerError),
+    /// The policy can't be put in place.
+    #[error("can't resolve the policy: {0}")]
+    Resolve(#[from] ResolveError),
+    /// The policy can't be kept here.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The store of allowed projects can't be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A system call's name is unknown.
+    #[error(transparent)]
+    Syscall(#[from] palisade_syscall::Error),
+    /// A name that no variable can have.
+    #[error(transparent)]
+    Name(#[from] ValueError),
+    /// What is to be taken as a host is none.
+    #[error("{text:?} is no host")]
+    NoHost {
+        /// The text.
+        text: String,
+    },
+    /// An option is wrong.
+    #[error(transparent)]
+    Option(#[from] crate::run_options::OptionError),
+    /// There is nothing to explain.
+    #[error("nothing is named that is to be explained")]
+    NothingAsked,
+    /// A path can't be read.
+    #[error("can't read {path:?}: {source}")]
+    Read {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file can't be written.
+    #[error("can't write {path:?}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A package can't be made or read.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// Something on the desktop can't be changed or found out.
+    #[error(transparent)]
+    Desktop(#[from] DesktopError),
+    /// A foreign profile can't be imported.
+    #[error(transparent)]
+    Import(#[from] palisade_import::ImportError),
+    /// Something about lines of shell.
+    #[error(transparent)]
+    Line(#[from] LineError),
+    /// The daemon.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// Something about the host's guard.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    /// The list of running sandboxes can't be read.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// Signals can't be waited for.
+    #[error("can't wait for signals: {source}")]
+    Signals {
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Something about learned system calls.
+    #[error(transparent)]
+    Syscalls(#[from] crate::syscalls::SyscallsError),
+    /// Something about the history.
+    #[error(transparent)]
+    History(#[from] crate::shell::HistoryError),
+    /// The page of the shell can't be served.
+    #[error(transparent)]
+    Page(#[from] crate::shell::PageFailure),
+    /// It is root's to do.
+    #[error("only root can change {what}")]
+    RootOnly {
+        /// What isn't changed.
+        what: &'static str,
+    },
+    /// There is no system's store.
+    #[error("there is no system's store of plans")]
+    NoStore,
+    /// There is no such account.
+    #[error("there is no ordinary account {name:?} in /etc/passwd")]
+    NoAccount {
+        /// Its name.
+        name: String,
+    },
+    /// There is no project file.
+    #[error("there is no .palisade.toml in {directory:?} or above it")]
+    NoProject {
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+    /// Not a name that a definition can have.
+    #[error("{name:?} can't be a {}'s name", sort.name())]
+    DefinitionName {
+        /// What it would be.
+        sort: Sort,
+        /// The name.
+        name: String,
+    },
+    /// There is one of that name.
+    #[error("there is a {} {name:?} of yours: {file:?}", sort.name())]
+    DefinitionExists {
+        /// What it is.
+        sort: Sort,
+        /// The name.
+        name: String,
+        /// Its file.
+        file: PathBuf,
+    },
+    /// There is no definition of the user's of that name.
+    #[error("there is no {} {name:?} of yours", sort.name())]
+    NotYours {
+        /// What it would be.
+        sort: Sort,
+        /// The name.
+        name: String,
+    },
+    /// No two definitions have that name.
+    #[error("{} {name:?} takes nobody's place", sort.name())]
+    NothingToCompare {
+        /// What it is.
+        sort: Sort,
+        /// The name.
+        name: String,
+    },
+    /// A file can't be edited.
+    #[error("can't edit with {editor}: {reason}")]
+    Editor {
+        /// The editor.
+        editor: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nobody can be asked.
+    #[error("there is no terminal to ask on")]
+    NobodyToAsk,
+    /// Standard output can't be written.
+    #[error("can't write to standard output: {source}")]
+    Output {
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Who reads standard output has seen enough.
+    #[error("standard output is closed")]
+    ReaderGone,
+}
+
+impl Failure {
+    /// Its class, for programs.
+    fn class(&self) -> &str {
+        match self {
+            Self::Desktop(error) => error.class(),
+            Self::Package(_) => "package",
+            Self::Cwd { .. } | Self::Account(_) | Self::Signals { .. } => "surroundings",
+            Self::Layer(
+                LayerError::Parse { .. }
+                | LayerError::NotText { .. }
+                | LayerError::Cycle { .. }
+                | LayerError::Deep { .. },
+            ) => "policy",
+            Self::Layer(LayerError::Unknown { .. }) => "unknown-profile",
+            Self::Layer(LayerError::Distrusted { .. }) => "distrusted",
+            Self::Layer(LayerError::Store(_)) | Self::Store(_) => "store",
+            Self::Layer(_) | Self::Read { .. } => "read",
+            Self::Resolve(_) | Self::Plan(_) => "plan",
+            Self::Option(_) | Self::NothingAsked => "option",
+            Self::NoHost { .. } | Self::Syscall(_) | Self::Name(_) | Self::DefinitionName { .. } => {
+                "unknown-name"
+            }
+            Self::DefinitionExists { .. } => "exists",
+            Self::NotYours { .. } | Self::NothingToCompare { .. } => "unknown-profile",
+            Self::Editor { .. } => "editor",
+            Self::Write { .. } | Self::Output { .. } | Self::ReaderGone => "write",
+            Self::Import(error) => error.class(),
+            Self::Syscalls(error) => error.class(),
+            Self::Line(error) => error.class(),
+            Self::Daemon(error) => error.class(),
+            Self::Guard(error) => error.class(),
+            Self::History(error) => error.class(),
+            Self::Page(_) => "listen",
+            Self::Registry(_) => "registry",
+            Self::NoProject { .. } => "no-project",
+            Self::RootOnly { .. } => "root-only",
+            Self::NoStore => "store",
+            Self::NoAccount { .. } => "unknown-name",
+            Self::NobodyToAsk => "nobody-to-ask",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Cwd { .. } => Some("cd to a directory that exists".to_owned()),
+            Self::Option(error) => error.hint(),
+            Self::NoHost { .. } => {
+                Some("a name or an address: example.com, example.com:443, 10.0.0.1".to_owned())
+            }
+            Self::NothingAsked => Some("palisade explain PATH".to_owned()),
+            Self::DefinitionName { .. } => Some("no slash, no dot in front".to_owned()),
+            Self::DefinitionExists { sort, name, .. } => {
+                Some(format!("palisade {} edit {name}", sort.name()))
+            }
+            Self::NotYours { sort, .. } | Self::NothingToCompare { sort, .. } => {
+                Some(format!("palisade {} list   # which there are, and whose", sort.name()))
+            }
+            Self::RootOnly { .. } => Some("sudo palisade …".to_owned()),
+            Self::NoStore => Some("palisade store enable".to_owned()),
+            Self::Editor { .. } => Some("EDITOR=PROGRAM palisade profile edit NAME".to_owned()),
+            Self::Layer(error) => error.hint(),
+            Self::Plan(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Desktop(error) => error.hint(),
+            Self::Import(error) => error.hint(),
+            Self::Syscalls(error) => error.hint(),
+            Self::Line(error) => error.hint(),
+            Self::Daemon(error) => error.hint(),
+            Self::Guard(error) => error.hint(),
+            Self::History(error) => error.hint(),
+            Self::Page(error) => error.hint(),
+            Self::Registry(error) => error.hint(),
+            Self::Package(error) => error.hint(),
+            Self::NobodyToAsk => {
+                Some("palisade project allow --yes   # after reading what it grants".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Option(error) => Self::Option(error),
+            RequestError::Planning(error) => error.into(),
+        }
+    }
+}
+
+impl From<PlanningError> for Failure {
+    fn from(error: PlanningError) -> Self {
+        match error {
+            PlanningError::Directory { source } => Self::Cwd { source },
+            PlanningError::Account(error) => Self::Account(error),
+            PlanningError::Layer(error) => Self::Layer(error),
+            PlanningError::Plan(error) => Self::Plan(error),
+        }
+    }
+}
+
+impl From<ExplainError> for Failure {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Plan(error) => Self::Plan(error),
+            ExplainError::Syscall(error) => Self::Syscall(error),
+            ExplainError::Name(error) => Self::Name(error),
+        }
+    }
+}
+
+/// An answer, or why there is none, with the version of its form.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    body: &'a T,
+}
+
+/// Why there is no answer, for programs.
+#[derive(Serialize)]
+struct Problem<'a> {
+    error: ProblemBody<'a>,
+}
+
+#[derive(Serialize)]
+struct ProblemBody<'a> {
+    class: &'a str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
+/// How a verb ends: with this exit code, or with a failure that is still to be told.
+pub(crate) type Exit = Result<u8, Failure>;
+
+/// The exit code, once the failure, if it is one, has been told.
+pub(crate) fn finish(json: bool, exit: Exit) -> u8 {
+    let failure = match exit {
+        Ok(code) => return code,
+        // `| head` has seen enough, which is no failure.
+        Err(Failure::ReaderGone) => return YES,
+        Err(failure) => failure,
+    };
+    let hint = failure.hint();
+    match &failure {
+        // Its first line only names what the excerpts below show.
+        Failure::Layer(LayerError::Parse { errors }) => say_parse_errors(errors),
+        // These show the line of the settings that is wrong.
+        Failure::Guard(GuardError::Setup(_)) | Failure::Line(LineError::Settings(_)) => {
+            output::error_in_lines(&failure, hint.as_deref());
+        }
+        _ => output::error(&failure, hint.as_deref()),
+    }
+    if json {
+        let problem =
+            Problem { error: ProblemBody { class: failure.class(), message: failure.to_string(), hint } };
+        let _told_in_words = print_json(&problem);
+    }
+    ERROR
+}
+
+/// Shows what is wrong with a file, in colour where that is welcome.
+pub(crate) fn say_parse_errors(errors: &[ParseError]) {
+    let colour = rustix::termios::isatty(rustix::stdio::stderr())
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    for error in errors {
+        // It has colours, and what it quotes is harmless.
+        output::draw(&format!("{}\n", error.render(colour)));
+    }
+}
+
+/// Prints lines for people on standard output. Nothing that steers a terminal or can't be seen gets through; a name's
+/// line breaks are escaped by the one who names it ([`harmless`]).
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_exactly(&harmless_lines(text))
+}
+
+/// Prints text of our own on standard output.
+pub(crate) fn print_exactly(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|source| match source.kind() {
+        ErrorKind::BrokenPipe => Failure::ReaderGone,
+        _ => Failure::Output { source },
+    })
+}
+
+/// Prints an answer for programs. What steers a terminal is an escape in it, as people read it, too.
+pub(crate) fn print_json(body: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(&Document { schema: SCHEMA, body });
+    let mut text = text.map_err(|error| Failure::Output { source: error.into() })?;
+    text.push('\n');
+    print_exactly(&palisade_text::json(text))
+}
+
+/// Prints an answer for programs, or in lines for people.
+pub(crate) fn tell<T: Serialize>(
+    json: bool,
+    body: &T,
+    words: impl FnOnce(&T) -> String,
+) -> Result<(), Failure> {
+    if json { print_json(body) } else { print(&words(body)) }
+}
+
+/// The exit code for yes or no.
+pub(crate) const fn verdict(yes: bool) -> u8 {
+    if yes { YES } else { NO }
+}
+
+/// Asks on the terminal itself: standard input may be anything. Whatever isn't yes is no; `None` without
+/// a terminal.
+pub(crate) fn confirmed(question: &str) -> Option<bool> {
+    const LONGEST: u64 = 1024;
+    let mut terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
+    terminal.write_all(question.as_bytes()).ok()?;
+    let mut line = String::new();
+    let read = BufReader::new(terminal.take(LONGEST)).read_line(&mut line);
+    Some(read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// A path in JSON, which knows only text: what is none is replaced.
+pub(crate) fn lossy<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
+}

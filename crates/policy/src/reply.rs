@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a policy answers a program with that makes a certain call, or opens a certain path.
+
+use crate::suggest;
+use serde::Serialize;
+
+pub(crate) mod order;
+
+/// An entry of `syscalls.answers`.
+///
+/// Whether the kernel has the call, and what its arguments are, is the filter compiler's business.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct SyscallReply {
+    /// To what.
+    #[serde(flatten)]
+    pub question: Question,
+    /// With what.
+    #[serde(flatten)]
+    pub action: Action,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Question {
+    /// A call.
+    Call {
+        /// Its name.
+        call: String,
+        /// A condition on its arguments; empty: whatever they are.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        when: String,
+    },
+    /// Opening a path, as it is inside.
+    Open {
+        /// The path: absolute.
+        open: String,
+    },
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(tag = "action", rename_all = "kebab-case")]
+pub enum Action {
+    /// The call is made.
+    Allow,
+    /// The user is asked.
+    Ask,
+    /// It isn't made, and returns this.
+    Return {
+        /// The value.
+        value: i64,
+    },
+    /// It isn't made, and fails.
+    Deny {
+        /// The error's name.
+        errno: String,
+    },
+    /// Another path is opened, as it is inside.
+    Redirect {
+        /// The path: absolute.
+        to: String,
+    },
+    /// The caller is given one of the descriptors that palisade was started with.
+    Give {
+        /// Its number there.
+        descriptor: u32,
+    },
+}
+
+/// The keys of an entry.
+pub(crate) const KEYS: [&str; 8] = ["call", "when", "open", "action", "errno", "value", "to", "descriptor"];
+
+/// The words for actions.
+pub(crate) const ACTIONS: [&str; 6] = ["allow", "ask", "return", "deny", "redirect", "give"];
+
+/// What is wrong with an entry.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplyError {
+    /// Neither a call nor a path, or both.
+    #[error("an answer is either to a `call` or to `open`ing a path")]
+    Question,
+    /// No action.
+    #[error("an answer needs an `action`")]
+    NoAction,
+    /// The action isn't one.
+    #[error("`{word}` is no action")]
+    Unknown {
+        /// The word.
+        word: String,
+        /// The nearest that is one.
+        nearest: Option<&'static str>,
+    },
+    /// A call can't be answered so, or a path.
+    #[error("{what} can't be answered with `{action}`")]
+    Misplaced {
+        /// `a call` or `opening a path`.
+        what: &'static str,
+        /// The action.
+        action: &'static str,
+    },
+    /// A key of the action isn't there.
+    #[error("the action `{action}` needs `{key}`")]
+    Missing {
+        /// The action.
+        action: &'static str,
+        /// The key.
+        key: &'static str,
+    },
+    /// A key of another action.
+    #[error("`{key}` means nothing with the action `{action}`")]
+    Foreign {
+        /// The action.
+        action: &'static str,
+        /// The key.
+        key: &'static str,
+    },
+    /// A path that isn't absolute, or isn't plain.
+    #[error("{path:?} can't be meant: a path here is absolute, without patterns, `..` and `.`")]
+    Path {
+        /// The path.
+        path: String,
+    },
+    /// A value that the kernel would take for an error, or a descriptor that can't be one.
+    #[error("{number} can't be meant: {range}")]
+    Range {
+        /// The number.
+        number: i64,
+        /// What can be.
+        range: &'static str,
+    },
+    /// The same question has another answer already.
+    #[error("{question} has another answer in line {line}")]
+    Contradiction {
+        /// The question.
+        question: String,
+        /// Where.
+        line: u32,
+    },
+    /// The call is denied beside.
+    #[error("`{call}` is in the list `deny` in line {line}, which this contradicts")]
+    Denied {
+        /// The call.
+        call: String,
+        /// Where.
+        line: u32,
+    },
+}
+
+impl ReplyError {
+    /// What to write instead.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Question | Self::NoAction => {
+                "{ call = \"sethostname\", action = \"deny\", errno = \"EPERM\" }".to_owned()
+            }
+            Self::Unknown { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
+            Self::Unknown { nearest: None, .. } => format!("actions: {}", ACTIONS.join(", ")),
+            Self::Misplaced { what: "a call", .. } => {
+                "a call is answered with allow, ask, return or deny".to_owned()
+            }
+            Self::Misplaced { .. } => "a path is refused by [filesystem] hide or deny, and opening it is \
+                answered with redirect or give"
+                .to_owned(),
+            Self::Missing { action: "redirect", .. } => {
+                "{ open = \"/etc/machine-id\", action = \"redirect\", to = \"/srv/machine-id\" }".to_owned()
+            }
+            Self::Missing { action: "give", .. } => {
+                "{ open = \"/run/token\", action = \"give\", descriptor = 3 }".to_owned()
+            }
+            Self::Missing { .. } => "{ call = \"chown\", action = \"return\", value = 0 }".to_owned(),
+            Self::Contradiction { .. } | Self::Denied { .. } => "take one of them out".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
+impl Action {
+    /// The word for it.
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Return { .. } => "return",
+            Self::Deny { .. } => "deny",
+            Self::Redirect { .. } => "redirect",
+            Self::Give { .. } => "give",
+        }
+    }
+
+    /// How firmly it keeps the call from being made. Paths can be answered in one way only: each is as good as another.
+    const fn firmness(&self) -> u8 {
+        match self {
+            Self::Allow => 0,
+            Self::Ask => 1,
+            Self::Return { .. } | Self::Redirect { .. } | Self::Give { .. } => 2,
+            Self::Deny { .. } => 3,
+        }
+    }
+}
+
+impl std::fmt::Display for Question {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call { call, when } if when.is_empty() => to.write_str(call),
+            Self::Call { call, when } => write!(to, "{call} when {when}"),
+            Self::Open { open } => write!(to, "opening {open}"),
+        }
+    }
+}
+
+/// `prctl when arg0 in 15: deny EPERM`
+impl std::fmt::Display for SyscallReply {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "{}: {}", self.question, self.action.key())?;
+        match &self.action {
+            Action::Allow | Action::Ask => Ok(()),
+            Action::Return { value } => write!(to, " {value}"),
+            Action::Deny { errno } => write!(to, " {errno}"),
+            Action::Redirect { to: path } => write!(to, " to {path}"),
+            Action::Give { descriptor } => write!(to, " descriptor {descriptor}"),
+        }
+    }
+}
+
+impl Question {
+    /// What is asked about, whatever its arguments are.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        match self {
+            Self::Call { call, .. } => call,
+            Self::Open { open } => open,
+        }
+    }
+
+    const fn is_narrow(&self) -> bool {
+        matches!(self, Self::Call { when, .. } if !when.is_empty())
+    }
+}
+
+/// An entry as it stands in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) call: Option<String>,
+    pub(crate) when: Option<String>,
+    pub(crate) open: Option<String>,
+    pub(crate) action: Option<String>,
+    pub(crate) errno: Option<String>,
+    pub(crate) value: Option<i64>,
+    pub(crate) to: Option<String>,
+    pub(crate) descriptor: Option<i64>,
+}
+
+impl Written {
+    pub(crate) fn read(self) -> Result<SyscallReply, ReplyError> {
+        let of_call = match (&self.call, &self.open) {
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            _ => return Err(ReplyError::Question),
+        };
+        let word = self.action.as_deref().ok_or(ReplyError::NoAction)?;
+        let action = ACTIONS.iter().copied().find(|action| *action == word).ok_or_else(|| {
+            ReplyError::Unknown { word: word.to_owned(), nearest: suggest::nearest(word, ACTIONS) }
+        })?;
+        let (own, calls): (Option<&'static str>, bool) = match action {
+            "return" => (Some("value"), true),
+            "deny" => (Some("errno"), true),
+            "redirect" => (Some("to"), false),
+            "give" => (Some("descriptor"), false),
+            _ => (None, true),
+        };
+        if calls != of_call {
+            let what = if of_call { "a call" } else { "opening a path" };
+            return Err(ReplyError::Misplaced { what, action });
+        }
+        let has = [
+            ("when", self.when.is_some() && !of_call),
+            ("errno", self.errno.is_some()),
+            ("value", self.value.is_some()),
+            ("to", self.to.is_some()),
+            ("descriptor", self.descriptor.is_some()),
+        ];
+        if let Some((key, _)) = has.iter().find(|(key, there)| *there && Some(*key) != own) {
+            return Err(ReplyError::Foreign { action, key });
+        }
+        let missing = |key| ReplyError::Missing { action, key };
+        let action = match action {
+            "allow" => Action::Allow,
+            "ask" => Action::Ask,
+            "return" => {
+                let value = self.value.ok_or_else(|| missing("value"))?;
+                if (-4095..0).contains(&value) {
+                    let range = "-4095 to -1 are errors; for those the action is `deny`";
+                    return Err(ReplyError::Range { number: value, range });
+                }
+                Action::Return { value }
+            }
+            "deny" => Action::Deny { errno: self.errno.unwrap_or_else(|| "EPERM".to_owned()) },
+            "redirect" => Action::Redirect { to: plain(self.to.ok_or_else(|| missing("to"))?)? },
+            _ => {
+                let number = self.descriptor.ok_or_else(|| missing("descriptor"))?;
+                let descriptor = u32::try_from(number).ok().filter(|number| *number < 1 << 20);
+                let range = "a descriptor's number is 0 to 1048575";
+                let descriptor = descriptor.ok_or(ReplyError::Range { number, range })?;
+                Action::Give { descriptor }
+            }
+        };
+        let question = match (self.call, self.open) {
+            (Some(call), _) => Question::Call { call, when: self.when.unwrap_or_default() },
+            (_, Some(open)) => Question::Open { open: plain(open)? },
+            _ => return Err(ReplyError::Question),
+        };
+        Ok(SyscallReply { question, action })
+    }
+}
+
+/// A path that means one thing.
+fn plain(path: String) -> Result<String, ReplyError> {
+    let fine = path.len() < 4096
+        && path.strip_prefix('/').is_some_and(|rest| {
+            rest.split('/').all(|name| !matches!(name, "" | "." | "..") && !name.contains(['\0', '*', '?']))
+        });
+    if fine { Ok(path) } else { Err(ReplyError::Path { path }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Layer;
+    use crate::parse::parse;
+
+    fn policy(layer: Layer, text: &str) -> crate::settings::LayerPolicy {
+        parse(&format!("schema = 1\n{text}"), None, layer).unwrap()
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (entry, message) in [
+            ("action = \"deny\"", "an answer is either to a `call` or to `open`ing a path"),
+            ("call = \"a\", open = \"/b\", action = \"deny\"", "an answer is either"),
+            ("call = \"a\"", "an answer needs an `action`"),
+            ("call = \"a\", action = \"denny\"", "`denny` is no action"),
+            ("call = \"a\", action = \"give\", descriptor = 1", "a call can't be answered with `give`"),
+            ("open = \"/a\", action = \"deny\"", "opening a path can't be answered with `deny`"),
+            ("call = \"a\", action = \"return\"", "the action `return` needs `value`"),
+            ("call = \"a\", action = \"return\", value = -1", "-1 can't be meant"),
+            (
+                "call = \"a\", action = \"ask\", errno = \"EPERM\"",
+                "`errno` means nothing with the action `ask`",
+            ),
+            (
+                "open = \"/a\", when = \"arg0 in 1\", action = \"give\", descriptor = 1",
+                "`when` means nothing",
+            ),
+            ("open = \"a\", action = \"redirect\", to = \"/b\"", "\"a\" can't be meant"),
+            ("open = \"/a/../b\", action = \"redirect\", to = \"/b\"", "\"/a/../b\" can't be meant"),
+            ("open = \"/a\", action = \"redirect\", to = \"/*\"", "\"/*\" can't be meant"),
+            ("open = \"/a\", action = \"give\", descriptor = -1", "-1 can't be meant"),
+            ("call = \"A\", action = \"deny\"", "`A` is no name of a system call"),
+            ("call = \"a\", action = \"deny\", errn = \"EPERM\"", "unknown key `errn`"),
+            ("call = 1, action = \"deny\"", "`call` takes a string, not a number"),
+        ] {
+            let text = format!("schema = 1\n[syscalls]\nanswers = [{{ {entry} }}]\n");
+            let errors = parse(&text, None, Layer::User).unwrap_err();
+            let said = errors[0].problem.to_string();
+            assert!(said.contains(message), "{entry}: {said}");
+            assert_eq!(errors[0].line, 3, "{entry}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_contradicts_itself_is_none() {
+        let contradicts = |body: &str| {
+            let errors = parse(&format!("schema = 1\n[syscalls]\n{body}\n"), None, Layer::User).unwrap_err();
+            errors[0].problem.to_string()
+        };
+        let said = contradicts(
+            "answers = [\n{ call = \"a\", action = \"deny\" },\n{ call = \"a\", action = \"allow\" }]",
+        );
+        assert_eq!(said, "a has another answer in line 4");
+        let said = contradicts(
+            "answers = [\n{ open = \"/a\", action = \"redirect\", to = \"/b\" },\n{ open = \"/a\", action = \"redirect\", to = \"/c\" }]",
+        );
+        assert_eq!(said, "opening /a has another answer in line 4");
+        let said = contradicts("deny = [\"a\"]\nanswers = [{ call = \"a\", action = \"allow\" }]");
+        assert_eq!(said, "`a` is in the list `deny` in line 3, which this contradicts");
+        // Other arguments, another strength, or the same again: no contradiction.
+        policy(
+            Layer::User,
+            "[syscalls]\nanswers = [{ call = \"a\", when = \"arg0 in 1\", action = \"deny\" }, \
+             { call = \"a\", action = \"allow\" }, { call = \"a\", action = \"allow\" }]\n\
+             [default.syscalls]\nanswers = [{ call = \"a\", action = \"ask\" }]\n",
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let text = "[syscalls]\nanswers = [{ call = \"a\", when = \"arg0 in 1\", action = \"return\", value = 7 }, \
+            { call = \"b\", action = \"deny\", errno = \"ENOENT\" }, { call = \"c\", action = \"ask\" }, \
+            { open = \"/a b\", action = \"redirect\", to = \"/c\\\"\" }, { open = \"/d\", action = \"give\", descriptor = 3 }]\n\
+            [process]\nrelease = \"5.4.0\"\nprocessors = 3\ntime = 951868801\n";
+        let first = policy(Layer::User, text);
+        let again = parse(&crate::render::render(&first), None, Layer::User).unwrap();
+        let values = |policy: &crate::settings::LayerPolicy| -> Vec<SyscallReply> {
+            policy.settings.answers.iter().map(|answer| answer.value.clone()).collect()
+        };
+        assert_eq!(values(&first).len(), 5);
+        assert_eq!(values(&first), values(&again));
+        assert_eq!(again.settings.processors[0].value, 3);
+        assert_eq!(again.settings.time[0].value.to_string(), "2000-03-01T00:00:01Z");
+        assert_eq!(again.settings.words.len(), 1);
+    }
+}

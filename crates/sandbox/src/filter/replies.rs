@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a policy answers calls with, and what a program is told of its machine: as rules of the filter, and as what
+//! the broker does.
+
+use crate::error::PlanError;
+use crate::plan::planner::Isolation;
+use crate::plan::text::Text;
+use crate::plan::{Instead, Open, SyscallReplies};
+use crate::view::tree::Tree;
+use palisade_policy::reply::{Action as Stated, Question};
+use palisade_policy::word::Word;
+use palisade_policy::{Layer, Origin, Policy, Sourced, SyscallReply};
+use palisade_sys::landlock::Rights;
+use palisade_sys::launch::MOST_GIVEN;
+use palisade_syscall::broker::replies::{Made, PolicyReply};
+use palisade_syscall::reply::{self, ReplyAction};
+use palisade_syscall::{Action, Arch, Errno, Error, Passed, Rule, Rules, Syscall};
+use std::borrow::Cow;
+use std::path::Path;
+
+/// An entry that can't be.
+#[derive(Debug, thiserror::Error)]
+#[error("{origin}: {source}")]
+pub struct Impossible {
+    /// Where it stands.
+    pub origin: Origin,
+    /// Why.
+    pub source: Error,
+}
+
+/// What a policy answers.
+pub(crate) struct Answered {
+    /// The rules for calls, in the order in which they are tried.
+    rules: Vec<(Syscall, Rule)>,
+    /// What the broker does for those that are passed on.
+    calls: Vec<PolicyReply>,
+    opens: Vec<Open<'static>>,
+    release: Option<Text<'static>>,
+    processors: Option<u32>,
+    start: Option<i64>,
+}
+
+/// Says which entries can't be.
+#[must_use]
+pub fn check(policy: &Policy) -> Vec<Impossible> {
+    let changes = policy.syscalls();
+    let stated = changes.allow.iter().chain(&changes.deny).filter_map(|stated| {
+        let source = stated.value.parse::<Syscall>().err()?;
+        Some(Impossible { origin: stated.origin.clone(), source })
+    });
+    let answers = policy.answers();
+    let answers = answers.iter().filter_map(|answer| {
+        let source = rule(answer).err()?;
+        Some(Impossible { origin: answer.origin.clone(), source })
+    });
+    stated.chain(answers).collect()
+}
+
+/// The rule of an answer to a call; none for one to opening a path.
+fn rule(stated: &Sourced<SyscallReply>) -> Result<Option<(Syscall, Rule, ReplyAction)>, Error> {
+    let Question::Call { call, when } = &stated.value.question else { return Ok(None) };
+    let given = match &stated.value.action {
+        Stated::Allow => ReplyAction::Allow,
+        Stated::Ask => ReplyAction::Ask,
+        Stated::Return { value } => ReplyAction::Return(*value),
+        Stated::Deny { errno } => ReplyAction::Deny(reply::errno(errno)?),
+        Stated::Redirect { .. } | Stated::Give { .. } => return Ok(None),
+    };
+    let (call, rule) = reply::rule(call, when, given, "answered by the policy")?;
+    Ok(Some((call, rule, given)))
+}
+
+impl Answered {
+    /// What the policy says, checked.
+    ///
+    /// # Errors
+    /// When an entry can't be; when somebody would have to answer, and nobody can.
+    pub(crate) fn of(
+        policy: &Policy,
+        isolation: Isolation,
+        best_effort: bool,
+        notes: &mut Vec<Cow<'static, str>>,
+    ) -> Result<Self, PlanError> {
+        let mut out = Self {
+            rules: Vec::new(),
+            calls: Vec::new(),
+            opens: Vec::new(),
+            release: policy.word(Word::Release).map(|release| Text::new(release.value)).transpose()?,
+            processors: policy.processors().map(|count| count.value),
+            start: policy.time().map(|time| time.value.seconds()),
+        };
+        for stated in policy.answers() {
+            let made = rule(&stated)
+                .map_err(|source| Impossible { origin: stated.origin.clone(), source })
+                .map_err(PlanError::Answer)?;
+            match made {
+                Some(_) if policy.is_outdone(&stated) => {}
+                Some((call, rule, given)) => out.call(call, rule, given),
+                None => out.open(&stated.value)?,
+            }
+        }
+        if isolation == Isolation::InPlace && out.is_brokered() {
+            let reason = "without namespaces there is nobody to answer";
+            if !best_effort {
+                let guarantee = "calls are answered as the policy says";
+                return Err(PlanError::Guarantee { guarantee, reason: reason.to_owned() });
+            }
+            notes.push(Cow::Owned(format!(
+                "some calls aren't answered as the policy says, and fail with EPERM where it would ask or answer: {reason}"
+            )));
+            // Nobody says yes, so the answer is no; and what was to be answered isn't made either.
+            for (_, rule) in out.rules.iter_mut().filter(|(_, rule)| rule.action == Action::Notify) {
+                rule.action = Action::Errno(Errno::EPERM);
+            }
+            (out.calls, out.opens, out.release, out.processors) = (Vec::new(), Vec::new(), None, None);
+            out.start = None;
+        }
+        Ok(out)
+    }
+
+    fn call(&mut self, call: Syscall, rule: Rule, given: ReplyAction) {
+        let made = match given {
+            ReplyAction::Ask => Some(Made::Question),
+            ReplyAction::Return(value) if value != 0 => Some(Made::Value(value)),
+            _ => None,
+        };
+        if let (Some(made), Some(number)) = (made, call.number(Arch::NATIVE)) {
+            self.calls.push(PolicyReply { number, tests: rule.tests.clone(), made });
+        }
+        self.rules.push((call, rule));
+    }
+
+    fn open(&mut self, stated: &SyscallReply) -> Result<(), PlanError> {
+        let Question::Open { open } = &stated.question else { return Ok(()) };
+        let path = Text::new(open.as_str())?;
+        if self.opens.iter().any(|known| known.path == path) {
+            // An earlier one holds.
+            return Ok(());
+        }
+        let file = match &stated.action {
+            Stated::Redirect { to } => Instead::Path(Text::new(to.as_str())?),
+            Stated::Give { descriptor } => Instead::Descriptor(*descriptor),
+            _ => return Ok(()),
+        };
+        self.opens.push(Open { path, file });
+        let given = self.opens.iter().filter(|open| matches!(open.file, Instead::Descriptor(_))).count();
+        if given > MOST_GIVEN {
+            let reason = format!("at most {MOST_GIVEN} can be");
+            return Err(PlanError::Guarantee { guarantee: "all those descriptors are given", reason });
+        }
+        Ok(())
+    }
+
+    fn is_brokered(&self) -> bool {
+        self.rules.iter().any(|(_, rule)| rule.action == Action::Notify)
+            || !self.opens.is_empty()
+            || self.release.is_some()
+            || self.processors.is_some()
+            || self.start.is_some()
+    }
+
+    /// The rules with those for calls in front.
+    pub(crate) fn first(&self, rules: Rules) -> Rules {
+        rules.answered(self.rules.clone())
+    }
+
+    /// The rules with those for made-up answers and for openings behind all others; and what the broker is told.
+    pub(crate) fn last(
+        self,
+        mut rules: Rules,
+        passed: Passed,
+    ) -> Result<(Rules, Option<SyscallReplies<'static>>), PlanError> {
+        if !self.is_brokered() {
+            return Ok((rules, None));
+        }
+        let Self { mut calls, opens, release, processors, start, .. } = self;
+        let made = [
+            ("uname", release.as_ref().map(|_release| Made::Machine)),
+            ("sched_getaffinity", processors.map(Made::Processors)),
+        ];
+        for (name, made) in made {
+            let Some(made) = made else { continue };
+            let call: Syscall = name.parse().map_err(PlanError::Syscalls)?;
+            rules = rules.passing(&[name], "the policy has it tell something else")?;
+            if let Some(number) = call.number(Arch::NATIVE) {
+                calls.push(PolicyReply { number, tests: Vec::new(), made });
+            }
+        }
+        if start.is_some() {
+            let (timed, clock) = rules.timed(Arch::NATIVE);
+            rules = timed;
+            calls.extend(clock);
+        }
+        if !opens.is_empty() {
+            rules = rules.opening()?;
+        }
+        Ok((rules, Some(SyscallReplies { calls, opens, release, start, passed })))
+    }
+}
+
+/// Has files tell the same as calls do: how many processors there are.
+pub(crate) fn processors(
+    tree: &mut Tree<'_>,
+    policy: &Policy,
+    isolation: Isolation,
+) -> Result<(), PlanError> {
+    let Some(count) = policy.processors().filter(|_count| isolation == Isolation::Full) else {
+        return Ok(());
+    };
+    let count = count.value;
+    if let Ok(host) = std::fs::read_to_string("/proc/cpuinfo") {
+        tree.cover(Path::new("/proc/cpuinfo"), Text::new(described(&host, count))?)?;
+    }
+    let range = if count == 1 { "0\n".to_owned() } else { format!("0-{}\n", count - 1) };
+    for name in ["online", "possible", "present"] {
+        let path = Path::new("/sys/devices/system/cpu").join(name);
+        let content = Text::new(range.as_str())?;
+        if tree.host_path(&path).is_some() {
+            tree.cover(&path, content)?;
+        } else {
+            // C libraries look here first, and count what `/proc/stat` has if there is nothing.
+            tree.made_file(&path, 0o444, content, false, Rights::READ.intersection(Rights::OF_FILES))?;
+        }
+    }
+    Ok(())
+}
+
+/// The host's description of its processors, of so many.
+fn described(host: &str, count: u32) -> String {
+    let stanzas: Vec<&str> = host.split("\n\n").filter(|stanza| stanza.starts_with("processor")).collect();
+    let mut out = String::new();
+    for (index, stanza) in (0..count).zip(stanzas.iter().cycle()) {
+        for line in stanza.lines() {
+            match line.split_once(':') {
+                Some((name, _)) if matches!(name.trim_end(), "processor" | "apicid" | "initial apicid") => {
+                    out.push_str(&format!("{name}: {index}\n"));
+                }
+                _ => {
+                    out.push_str(line);
+                    out.push('\n');
+                }
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Has the file with the machine's name say what the policy says.
+pub(crate) fn hostname(tree: &mut Tree<'_>, policy: &Policy, isolation: Isolation) -> Result<(), PlanError> {
+    let path = Path::new("/etc/hostname");
+    let Some(name) = policy.hostname().filter(|_name| isolation == Isolation::Full) else { return Ok(()) };
+    // Where the host's isn't shown, its name isn't told either.
+    if name.origin.layer == Layer::BuiltIn || tree.host_path(&tree.resolve(path)).is_none() {
+        return Ok(());
+    }
+    tree.cover(&tree.resolve(path), Text::new(format!("{}\n", name.value.as_str()))?)
+}
+
+#[cfg(test)]
+mod locks;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_described_as_the_hosts_are() {
+        let host = "processor\t: 0\nmodel name\t: A\napicid\t\t: 0\n\nprocessor\t: 1\nmodel name\t: B\n\n";
+        let three = described(host, 3);
+        assert_eq!(
+            three,
+            "processor\t: 0\nmodel name\t: A\napicid\t\t: 0\n\nprocessor\t: 1\nmodel name\t: B\n\n\
+             processor\t: 2\nmodel name\t: A\napicid\t\t: 2\n\n"
+        );
+        assert_eq!(described(host, 1).matches("processor").count(), 1);
+        assert_eq!(described("", 2), "");
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Protected names: who keeps them, and where they count.
+
+use crate::error::PlanError;
+use crate::plan::planner::Isolation;
+use crate::plan::text::Text;
+use crate::plan::{Bind, Broker, Filter, Origin, Root, Step, Stored};
+use palisade_policy::names::NameRules;
+use palisade_policy::resolve::Resolved;
+use palisade_policy::word::Switch;
+use palisade_policy::{Layer, Policy, Protect};
+use palisade_syscall::Arch;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// What keeps names in this launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NameEnforcement {
+    /// The broker.
+    Broker,
+    /// Mounts over those that exist.
+    Mounts,
+    /// Nobody: nothing is protected, or nothing can be written to.
+    Nobody,
+}
+
+/// Decides it.
+pub(crate) fn enforcement(
+    policy: &Policy,
+    isolation: Isolation,
+    best_effort: bool,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<NameEnforcement, PlanError> {
+    let protect = policy.protect();
+    let enforcement = match protect.value {
+        // Who may change what paths mean can't be told by paths what to do. What exists is kept by mounts.
+        Protect::Broker if policy.switch(Switch::Namespaces).value => {
+            if protect.origin.layer == Layer::BuiltIn {
+                return Ok(NameEnforcement::Mounts);
+            }
+            let reason = "with namespaces of its own it changes what paths mean".to_owned();
+            return Err(PlanError::Guarantee { guarantee: "protected names can't be made", reason });
+        }
+        Protect::Broker => NameEnforcement::Broker,
+        Protect::Mounts => NameEnforcement::Mounts,
+        Protect::Off => return Ok(NameEnforcement::Nobody),
+    };
+    if isolation == Isolation::Full {
+        return Ok(enforcement);
+    }
+    let reason = "without namespaces there is nobody to judge names";
+    // Who asked for no namespaces and said nothing of names has made a choice; who said both hasn't.
+    if protect.origin.layer == Layer::BuiltIn || best_effort {
+        notes.push(Cow::Owned(format!(
+            "protected names (.git/hooks, .vscode and others) can be written: {reason}"
+        )));
+        return Ok(NameEnforcement::Nobody);
+    }
+    Err(PlanError::Guarantee { guarantee: "protected names stay as they are", reason: reason.to_owned() })
+}
+
+/// What the broker is told; `None` if there is nothing to protect, or others do, and nothing to learn.
+pub(crate) fn broker(
+    policy: &Policy,
+    resolved: &Resolved,
+    steps: &[Step<'_>],
+    homes: &Path,
+    enforcement: NameEnforcement,
+    learn: bool,
+) -> Result<Option<Broker<'static>>, PlanError> {
+    let (names, paths) = match enforcement {
+        NameEnforcement::Broker => (policy.names(), NameRules::new(resolved.protected_paths())),
+        NameEnforcement::Mounts | NameEnforcement::Nobody
+            if learn || policy.switch(Switch::Namespaces).value =>
+        {
+            Default::default()
+        }
+        NameEnforcement::Mounts | NameEnforcement::Nobody => return Ok(None),
+    };
+    let roots = roots(steps, homes)?;
+    if roots.is_empty() && !learn {
+        return Ok(None);
+    }
+    Ok(Some(Broker {
+        learn,
+        calls: None,
+        answers: None,
+        roots,
+        names: Stored::new(&names)?,
+        paths: Stored::new(&paths)?,
+        pinned: Vec::new(),
+        filter: Filter::from(&palisade_syscall::broker::own_filter(Arch::NATIVE)?),
+    }))
+}
+
+/// What a broker is told that has nothing to protect, and only listens.
+pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
+    Ok(Broker {
+        learn: false,
+        calls: None,
+        answers: None,
+        roots: Vec::new(),
+        names: Stored::new(&NameRules::default())?,
+        paths: Stored::new(&NameRules::default())?,
+        pinned: Vec::new(),
+        filter: Filter::from(&palisade_syscall::broker::own_filter(Arch::NATIVE)?),
+    })
+}
+
+/// The trees that steps put in place: those of the host, and what is mounted over parts of them. A home of a sandbox's
+/// own, below `homes`, counts for none of the host's: nobody outside obeys what is in it.
+fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanError> {
+    let mut roots: Vec<Option<Root<'static>>> = Vec::new();
+    let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
+    let mut add = |path: &Text<'_>, host: Option<&Text<'_>>, write: bool| -> Result<(), PlanError> {
+        let name = [b"/", path.as_bytes()].concat();
+        let inside = Text::new(name.clone())?;
+        let host = host.map(|host| Text::new(host.as_bytes())).transpose()?;
+        // What comes later covers it.
+        if let Some(covered) = known.insert(name, roots.len()) {
+            roots[covered] = None;
+        }
+        roots.push(Some(Root { inside, host, write }));
+        Ok(())
+    };
+    for step in steps {
+        match step {
+            Step::Bind(Bind { source, target, origin, write, devices, .. }) => {
+                // Devices are judged by nobody: what is done to them isn't kept.
+                let shared = !devices && *origin != Origin::Inside && !source.as_path().starts_with(homes);
+                add(target, shared.then_some(source), *write)?;
+            }
+            Step::Tmpfs { path, .. } | Step::Own { path, .. } | Step::Overlay { target: path, .. } => {
+                add(path, None, true)?;
+            }
+            _ => {}
+        }
+    }
+    // The order doesn't matter; without what covers nothing it is shorter.
+    let mut roots: Vec<Root<'static>> = roots.into_iter().flatten().collect();
+    let shared: Vec<Text<'static>> =
+        roots.iter().filter(|root| root.host.is_some()).map(|root| root.inside.clone()).collect();
+    roots.retain(|root| root.host.is_some() || shared.iter().any(|tree| lies_in(&root.inside, tree)));
+    Ok(roots)
+}
+
+/// Whether a path is a directory's, or the directory. Neither has more in it than names and single slashes.
+fn lies_in(path: &Text<'_>, directory: &Text<'_>) -> bool {
+    let rest =
+        path.as_bytes().strip_prefix(directory.as_bytes().strip_suffix(b"/").unwrap_or(directory.as_bytes()));
+    rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
+}
