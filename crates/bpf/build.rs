@@ -16,7 +16,7 @@ fn main() {
         return;
     };
     for program in PROGRAMS {
-        // Every line on its own: cargo takes one line for a message.
+        // Print every line on its own: cargo takes only one line as a message.
         for line in compile(program, &out, &headers).err().iter().flat_map(|error| error.lines()) {
             println!("cargo::error={line}");
         }
@@ -45,7 +45,7 @@ fn compile(program: &str, out: &Path, headers: &Path) -> Result<(), String> {
     if !output.status.success() {
         return Err(format!("{} could not compile {program}.bpf.c:\n{said}", clang.display()));
     }
-    // No errors: nobody's build shall fail because their clang has an opinion that ours hadn't.
+    // Print warnings only: a build must not fail because its clang version reports something that ours doesn't.
     for line in said.lines() {
         println!("cargo::warning={line}");
     }

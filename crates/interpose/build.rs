@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Builds the code that is mapped into programs: a flat image without a libc, linked for a fixed address.
+//! Builds the code that is mapped into programs: a flat image without a C library, linked for a fixed address.
 #![expect(clippy::unwrap_used, reason = "a build that lacks what cargo gives it can't go on")]
 
 use std::env;
@@ -33,8 +33,8 @@ fn main() {
         .args(["blob/main.rs", "--crate-name", "blob", "--crate-type", "bin", "--edition", "2024"])
         .args(["--target", &env::var("TARGET").unwrap(), "-o"])
         .arg(&image)
-        // No tables to unwind by, nothing that is relocated, no calls outside the image; what the core library would
-        // unwind with isn't there.
+        // The image has no unwind tables, no relocations and no calls outside the image. The core library's unwinder
+        // isn't linked.
         .args(["-C", "panic=abort", "-C", "opt-level=2", "-C", "debuginfo=0", "-C", "codegen-units=1"])
         .args(["-C", "lto=fat", "-C", "relocation-model=static", "-C", "default-linker-libraries=no"])
         .args(["-C", "link-self-contained=no", "-C", "linker=rust-lld", "-C", "linker-flavor=ld.lld"])

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tells the plan cache what this program is: a plan made by another version, or by this one with
-//! a patch, must not be believed.
+//! Gives the plan cache an identity of this program: a plan that was made by another version, or by a patched build of
+//! this one, must not be used.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What decides how plans look, or how they are applied.
+/// The crates that decide how plans look, or how they are applied.
 const SOURCES: [&str; 5] = ["host", "policy", "sandbox", "sys", "syscall"];
 
 fn files(directory: &Path, found: &mut BTreeSet<PathBuf>) -> io::Result<()> {
@@ -43,7 +43,7 @@ fn embed(directory: &str) -> io::Result<()> {
 }
 
 fn main() -> io::Result<()> {
-    // FNV-1a: distinguishes, and needs no library.
+    // FNV-1a distinguishes versions, and needs no library.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for name in SOURCES {
         let directory = Path::new("..").join(name).join("src");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The directories of one run, and the words by which its snippets know them.
+//! The directories of one run, and the variables by which its snippets name them.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, chown};
@@ -21,7 +21,7 @@ use crate::person::Person;
 pub struct Arena {
     /// Unguessable: names what this run makes outside its own directories.
     pub token: String,
-    /// What an attack that reads must bring out. Never told to it.
+    /// What an attack that reads must bring out. The attack never gets it from the harness.
     pub secret: String,
     top: PathBuf,
     /// `H`.
@@ -85,7 +85,7 @@ impl Arena {
             .replace("$H", &self.home.to_string_lossy())
     }
 
-    /// The names an attack is told, in both languages the same text.
+    /// The variables that an attack gets; the text is the same in shell and Python.
     #[must_use]
     pub fn attack_names(&self) -> String {
         [
@@ -100,7 +100,7 @@ impl Arena {
         .collect()
     }
 
-    /// What the harness's own shell snippets are told besides.
+    /// The variables that the harness's own shell snippets get, those of the attack included.
     #[must_use]
     pub fn harness_names(&self, person: &Person, data: &Path) -> String {
         let mut names = self.attack_names();

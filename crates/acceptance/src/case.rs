@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a case says: the data format of `tests/acceptance/*.toml`.
+//! The data format of a case in `tests/acceptance/*.toml`.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub struct Case {
     pub title: String,
     /// Where the case comes from: `greywall: …`, `acceptance: files`, `kernel: …`.
     pub source: String,
-    /// As whom it is run.
+    /// The users that run the case.
     #[serde(default)]
     pub who: Who,
     /// Features the machine must have (`features.toml`).
@@ -41,11 +41,11 @@ pub struct Case {
     /// The positive control, where it can't be the attack itself.
     pub outside: Option<String>,
     /// How the host sees that the snippet had its effect: `reached` and `secret` look for that
-    /// word or for the secret in what the snippet printed; anything else is shell, run as the
-    /// harness's user, and says yes by exiting with 0.
+    /// word or for the secret in what the snippet printed. Anything else is shell, which runs as the
+    /// harness's user and exits with 0 if the effect is there.
     pub effect: String,
-    /// What of the attack would be too much already, as the host sees it: shell, like `effect`.
-    /// Asked inside only, where an attack of several steps might get half of its way.
+    /// Shell, like `effect`: whether the attack had a part of its effect, as the host sees it. It runs
+    /// for attacks inside only, where an attack of several steps could complete some of them.
     pub trace: Option<String>,
     /// Shell, run as root at the end, whatever happened.
     pub root_cleanup: Option<String>,
@@ -62,10 +62,10 @@ pub struct Case {
     pub exit: Option<i32>,
     /// A text that the tool must print on stderr.
     pub stderr: Option<String>,
-    /// Refusing to start at all (exit code 125 and a reason) is as good.
+    /// Whether it is also accepted that the tool refuses to start (exit code 125 and a reason).
     #[serde(default)]
     pub may_stop: bool,
-    /// How long the snippet may take, in seconds; default: 10. So may each of the others.
+    /// How long the attack may take, in seconds; default: 10. The same limit holds for each other snippet.
     #[serde(default = "ten_seconds")]
     pub limit: u64,
     /// Not at the same time as any other case.
@@ -91,7 +91,7 @@ fn ten_seconds() -> u64 {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// For whom it holds.
+    /// The users for which it holds.
     #[serde(default)]
     pub who: Who,
     /// What happens instead.
@@ -100,7 +100,7 @@ pub struct Difference {
     pub why: String,
 }
 
-/// As whom a case is run.
+/// The users that run a case.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Who {
@@ -171,13 +171,13 @@ pub struct Options {
 }
 
 impl Case {
-    /// Whether only root can run it, as whomever.
+    /// Whether only root can prepare it, whichever user runs the attack.
     #[must_use]
     pub fn is_prepared_by_root(&self) -> bool {
         self.root_setup.is_some()
     }
 
-    /// What `tool` is expected to do for `who`, and why where that differs from the case's own.
+    /// What `tool` is expected to do for the user `who`, and why, where that differs from the case's own.
     #[must_use]
     pub fn expected(&self, tool: &str, who: Who) -> (Expect, Option<&str>) {
         let differences = if tool == "bwrap" { &self.bwrap } else { &self.palisade };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the machine must have. `PALISADE_TEST_HAS` declares it (`root,userns,bwrap,python3`); what
-//! is declared and missing fails. Undeclared, every core feature is taken as declared, and the
-//! kernel's optional ones are probed: absent only for the refusal a kernel without them gives.
+//! The features that the machine must have. `PALISADE_TEST_HAS` declares them (`root,userns,bwrap,python3`); a
+//! feature that is declared and missing fails. If the variable isn't set, every core feature counts as declared, and
+//! the optional features of the kernel are probed: one is absent only if the refusal is that of a kernel without it.
 //!
-//! A feature is probed when it is first asked for: all of them together take seconds, and each test program is a
-//! process. That nothing declared is missing altogether, [`Features::check`] shows.
+//! A feature is probed when a test first asks for it: all of them together take seconds, and each test program is a
+//! process. [`Features::check`] shows that no declared feature is missing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub struct Features {
     probed: Mutex<BTreeMap<String, bool>>,
 }
 
-/// Why the features can't be told.
+/// Why it can't be determined which features the machine has.
 #[derive(Debug, thiserror::Error)]
 pub enum FeatureError {
     /// `features.toml` can't be read.
@@ -122,7 +122,7 @@ impl Features {
     /// The first feature of `needs` that is not there.
     ///
     /// # Errors
-    /// If one of them is declared and missing, its probe fails in an unexpected way, or nobody knows it.
+    /// If one of them is declared and missing, its probe fails in an unexpected way, or `features.toml` doesn't name it.
     pub fn lacks<'a>(&self, needs: &'a [String]) -> Result<Option<&'a str>, FeatureError> {
         for need in needs {
             if !self.probe(need)? {
@@ -135,8 +135,8 @@ impl Features {
     /// Whether `name` is there.
     ///
     /// # Panics
-    /// If it is declared and missing, its probe fails in an unexpected way, or nobody knows it: the test that asks
-    /// fails.
+    /// If it is declared and missing, its probe fails in an unexpected way, or `features.toml` doesn't name it. The test
+    /// that asks for it fails then.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.probe(name).unwrap_or_else(|error| panic!("{error}"))

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The acceptance suite: each case is an attack, or a thing that must go on working, and is run
-//! twice. Outside the sandbox it must have its effect, so that its failure inside means something;
-//! inside, the effect is looked for from the host's side, not believed from an exit code.
+//! The acceptance suite: each case is an attack, or something that must still work, and runs
+//! twice. Outside the sandbox it must have its effect; otherwise its failure inside would mean nothing.
+//! Inside, the harness looks for the effect from the host's side and doesn't trust an exit code.
 //!
 //! The cases are data, in `tests/acceptance/*.toml` at the root of the repository. In reading order:
-//! [`case`] what a case says, [`file`] the files that cases come from, [`selection`] which of them are run, [`feature`]
-//! what the machine must have for it, [`person`] as whom it runs, [`tool`] what confines it, [`patience`] how long is
-//! waited, [`process`] one bounded run, [`programs`] our own beside the one it is about, [`arena`] the directories of
-//! one run, [`look`] looks for an effect without a shell, [`trial`] control and attack of one case, [`shared`] copies
-//! that everybody can read, [`suite`] all cases of one person and [`report`] the table at the end.
+//! [`case`] is the format of a case, [`file`] reads the files of cases, [`selection`] chooses the cases to run, [`feature`]
+//! checks what the machine must have, [`person`] is the user that runs a case, [`tool`] confines it, [`patience`] is how
+//! long a test waits, [`process`] is one bounded run, [`programs`] finds our other programs, [`arena`] makes the directories
+//! of one run, [`look`] looks for an effect without a shell, [`trial`] is control and attack of one case, [`shared`] makes
+//! copies that every user can read, [`suite`] runs all cases for one user and [`report`] prints the table at the end.
 //! [`lines`] is for other suites that are tables.
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables of what is to be shown, a line each: `what | the test that shows it | what the machine must have`. A line
-//! whose test isn't there fails, and so does a test that no line names. Each line is a test of its own.
+//! Suites that are tables, with one line for each test: `what is shown | the test that shows it | what the machine must
+//! have`. It is a failure if the test of a line is missing, and if no line names a test. Each line is a test of its own.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;

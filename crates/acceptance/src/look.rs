@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Looks for an effect that need no shell: the two words of [`Case::effect`](crate::case::Case::effect), and tests of
-//! files such as `[ -s "$O/new" ] && [ ! -e x ]` or `grep -q mine "$O/file"`. Whatever isn't exactly of such a form is
-//! left to the shell.
+//! Looks for an effect without a shell: the two words of [`Case::effect`](crate::case::Case::effect), and tests of
+//! files such as `[ -s "$O/new" ] && [ ! -e x ]` or `grep -q mine "$O/file"`. The shell runs everything that doesn't have
+//! exactly one of these forms.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};

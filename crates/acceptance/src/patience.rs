@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How long a test waits: for an event, and no longer than a limit that grows with the machine's load.
 //!
-//! A limit is written for an idle machine. What passes while three processes want each core counts for a third.
+//! A limit is written for an idle machine. While three processes want each core, time counts for a third.
 
 use std::time::{Duration, Instant};
 

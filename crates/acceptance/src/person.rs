@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! As whom a case runs: root, or an ordinary user made for the occasion and removed with it.
+//! The user that runs a case: root, or an ordinary user that is made for the case and removed afterwards.
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -14,16 +14,16 @@ use crate::case::Who;
 use crate::patience::Patience;
 
 /// useradd and userdel lock the password file and give up when it is locked. Several test programs make users at the
-/// same time, so this directory is locked before: a file of ours would stay behind.
+/// same time, so each locks this directory first. A lock file of our own would stay behind.
 const PASSWORD_FILES: &str = "/etc";
 
 /// The names of users made by this suite, whatever its process.
 const PREFIX: &str = "palisade-acc-";
 
-/// Names an ordinary user that the runner of the tests has made; its first taker in a process has it for itself.
+/// Names an ordinary user that the test runner has made. The first caller in a process that takes it has it alone.
 pub const GIVEN: &str = "PALISADE_TEST_USER";
 
-/// Somebody a case runs as.
+/// A user that runs a case.
 #[derive(Debug)]
 pub struct Person {
     /// `Root` or `User`.
@@ -39,7 +39,7 @@ pub struct Person {
     made: bool,
 }
 
-/// Why there is nobody to run a case as.
+/// Why there is no user to run a case.
 #[derive(Debug, thiserror::Error)]
 pub enum PersonError {
     /// A command of Debian's package `passwd` can't be run.
@@ -69,8 +69,8 @@ pub enum PersonError {
 }
 
 impl Person {
-    /// Root, with a base directory outside `/tmp` and outside root's own home, which is not ours
-    /// to fill.
+    /// Root, with a base directory outside `/tmp` and outside root's own home, where the suite
+    /// must leave no files.
     ///
     /// # Errors
     /// If the base can't be made.
@@ -80,7 +80,7 @@ impl Person {
         Ok(Person { who: Who::Root, name: "root".into(), uid: 0, gid: 0, base, made: false })
     }
 
-    /// Whoever runs the suite, where that isn't root.
+    /// The user that runs the suite, if that isn't root.
     ///
     /// # Errors
     /// If the base can't be made.
@@ -131,7 +131,7 @@ impl Person {
 }
 
 impl Person {
-    /// What setups may leave for those after them, such as a compiler's cache: it goes with the person.
+    /// Where setups may leave files for later setups, such as a compiler's cache. It is removed with the user.
     #[must_use]
     pub fn kept(&self) -> PathBuf {
         self.base.join("kept")
@@ -150,7 +150,7 @@ impl Drop for Person {
     }
 }
 
-/// The user that the runner has made, for the first who asks in this process.
+/// The user that the runner has made, for the first caller in this process.
 fn given(label: &str) -> Result<Option<Person>, PersonError> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let Some(name) = std::env::var(GIVEN).ok().filter(|_| !TAKEN.swap(true, Ordering::Relaxed)) else {
@@ -204,8 +204,8 @@ fn remove(name: &str) -> Result<(), PersonError> {
     result.map(drop)
 }
 
-/// Users left by a run that was killed: ours by name, and their process is gone. Their process makes and removes them
-/// while it holds the lock that is held here, so that none is found that is only being made.
+/// Removes users that a killed run has left: their name is one of this suite's, and the process that made them has ended. That
+/// process makes and removes users while it holds the lock that we hold here, so we find none that is still being made.
 fn remove_stale() {
     let Ok(passwd) = std::fs::read_to_string("/etc/passwd") else {
         return;

@@ -111,8 +111,8 @@ pub fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>
 /// How often processes are looked at again that are just starting a program, a millisecond after one another.
 const EXECS: u32 = 500;
 
-/// The processes that a run may leave behind: those whose numbers were given after it began. The environments of all
-/// others need not be read after each run.
+/// The processes that a run may leave behind: those that got their numbers after it began. So the environments of all
+/// other processes need not be read after each run.
 #[derive(Debug)]
 pub struct Brood {
     /// The last number given, and how many were ever given.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Our own programs beside the one that a test is about.
+//! Finds the other programs of this project that a test uses.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

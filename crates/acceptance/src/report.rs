@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What came of the cases of one person, for people.
+//! The report on the cases of one user, for people.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,9 +16,9 @@ pub struct Entry {
     pub case: String,
     /// The tool's name.
     pub tool: &'static str,
-    /// What came of it at last.
+    /// The final outcome.
     pub outcome: Outcome,
-    /// What the first run said, where it said nothing about the tool and was repeated.
+    /// The outcome of the first run, if that gave no result about the tool and was repeated.
     pub first: Option<String>,
     /// How long the case took, with its control and every tool.
     pub took: Duration,

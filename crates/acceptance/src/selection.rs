@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which cases are run, with which tools: by the environment.
+//! Chooses the cases and tools to run, by environment variables.
 
 use std::collections::BTreeSet;
 use std::path::Path;

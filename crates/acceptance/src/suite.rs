@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All cases for one person: the control of each is run once, then each tool.
+//! Runs all cases for one user: the control of each case once, then each tool.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::trial::{Outcome, Stage, try_case};
 const WORKERS_PER_CORE: usize = 2;
 
 /// Locked while cases run: shared by cases that may run together, exclusive by one that must be alone. It is a directory that
-/// runs in other mount namespaces have, too; a lock file of ours would stay behind.
+/// runs in other mount namespaces have, too. A lock file of our own would stay behind.
 const LOCK: &str = "/";
 
 /// Which half of the cases.
@@ -35,7 +35,7 @@ pub enum Company {
     Alone,
 }
 
-/// Runs every selected case of one person and one half, its control once and then each of `tools` that it is meant for.
+/// Runs every selected case of one user and one half: its control once, and then each of `tools` that it is meant for.
 ///
 /// # Errors
 /// What kept it from running at all, in words.
@@ -149,7 +149,7 @@ fn at_once(cases: &[&Case], one: &(impl Fn(&Case) -> Vec<Entry> + Sync)) -> Vec<
     entries.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Once more, one after another, what says nothing: the machine may have been too busy for it.
+/// Repeats the cases without a result, one after another: the machine may have been too busy for them.
 fn repeat_alone(entries: &mut [Entry], cases: &[&Case], one: &impl Fn(&Case) -> Vec<Entry>) {
     for case in cases {
         if !entries.iter().any(|entry| entry.case == case.name && entry.outcome.says_nothing()) {

@@ -9,7 +9,7 @@ use crate::case::Case;
 /// A program that runs a command in a sandbox.
 #[derive(Clone, Debug)]
 pub enum Tool {
-    /// Palisade's binary, where everybody can read it.
+    /// Palisade's binary, at a path that every user can read.
     Palisade(PathBuf),
     /// bubblewrap, found on the system's path.
     Bubblewrap,

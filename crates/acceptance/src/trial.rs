@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Control and attack of one case: one control, and one attack for each tool.
+//! Runs one case: its control once, and its attack once with each tool.
 
 use std::io;
 use std::path::Path;
@@ -12,12 +12,12 @@ use crate::person::Person;
 use crate::process::{Brood, Ended, MARK, SYSTEM_PATH, run};
 use crate::tool::Tool;
 
-/// What every case of one leg of the suite shares.
+/// What all cases of one user and one half of the suite share.
 #[derive(Debug)]
 pub struct Stage<'a> {
-    /// As whom.
+    /// The user that runs them.
     pub person: &'a Person,
-    /// `tests/acceptance`, in a place that the person can read.
+    /// `tests/acceptance`, at a path that the user can read.
     pub data: &'a Path,
     /// `prelude.py`, put before each Python snippet.
     pub python: &'a str,
@@ -25,7 +25,7 @@ pub struct Stage<'a> {
     pub shell: &'a str,
 }
 
-/// What came of a case.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// An attack without effect, as it must be.
@@ -34,7 +34,7 @@ pub enum Outcome {
     Works,
     /// The tool stopped before the command, as it must.
     Stopped,
-    /// As the data file says of this tool; the words are its own.
+    /// As the data file states for this tool; the text is from there.
     KnownGap(String),
     /// The attack had its effect; with what the look at it printed.
     Escape(String),
@@ -44,7 +44,7 @@ pub enum Outcome {
     NoResult(String),
     /// The control or the attack was ended at its time limit.
     NotDecided(String),
-    /// The machine lacks a feature, and nobody declared that it has it.
+    /// The machine lacks a feature, and the feature isn't declared.
     NotTried(String),
 }
 
@@ -163,7 +163,7 @@ fn judge(case: &Case, stage: &Stage<'_>, tool: &Tool, observed: &Observed) -> Ou
     if !observed.started {
         return Outcome::NoResult(format!("the snippet did not start inside: {}", said()));
     }
-    // An escape is told as one, whatever else went wrong.
+    // An escape is reported as one, whatever else failed.
     if tool.name() == "palisade" && !escaped {
         if let Some(code) = case.exit
             && observed.ended.code() != Some(code)
@@ -266,7 +266,7 @@ fn observe_in(
             None => must(ended, "effect", arena).map(|()| false),
         }
     };
-    // First: looking for the effect may change things itself.
+    // Before the effect, because looking for that may change files itself.
     let trace = match &case.trace {
         Some(trace) if tool.is_some() => seen(trace)?,
         _ => false,
@@ -331,7 +331,7 @@ fn environment(arena: &Arena, person: &Person) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// The end of what was said: enough to see why.
+/// The end of a text, long enough to show the cause.
 fn tail(text: &str) -> String {
     let text = text.trim();
     let skip = text.chars().count().saturating_sub(600);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The crates' arrows point down only, and siblings never import each other, except where the
-//! design says so: over `cargo metadata`, so that what is compiled is what is judged.
+//! Checks the dependencies between crates: they point down only, and siblings never import each other, except where
+//! the design says so. It reads `cargo metadata`, so it judges what is compiled.
 #![expect(clippy::expect_used, reason = "a test may die of what cargo should have said")]
 
 use std::collections::BTreeSet;
@@ -134,7 +134,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-network", &["palisade-event", "palisade-policy", "palisade-protocol", "palisade-sys"]),
     ("palisade-bpf", &["palisade-policy", "palisade-sys"]),
     ("palisade-interpose", &["palisade-syscall", "palisade-sys"]),
-    // ground: `sys`, `database`, `shell-syntax` and `text` are below the others, then `event`, whose places of rules are `policy`'s
+    // ground: `sys`, `database`, `shell-syntax` and `text` are lowest, then `event`; `policy` uses its places of rules
     ("palisade-event", &["palisade-text"]),
     ("palisade-policy", &["palisade-event", "palisade-text"]),
     ("palisade-protocol", &["palisade-event", "palisade-text"]),
@@ -207,7 +207,7 @@ fn pure_crates_have_no_way_to_do_io() {
     assert_eq!(found, PURE.len());
 }
 
-/// Plans are made in one place, so that what is explained, checked, learned and packed is what runs.
+/// Plans are made in one place, so what is explained, checked, learned and packed is the same as what runs.
 #[test]
 fn the_library_alone_makes_plans() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -231,7 +231,7 @@ fn the_library_alone_makes_plans() {
     assert_eq!(callers, BTreeSet::from(["situation.rs".into()]), "in crates/palisade");
 }
 
-/// A full parser of bash's grammar brings dozens of crates: it may say in tests what the own reader should find.
+/// A full parser of bash's grammar brings dozens of crates. Only tests may use it, to state what our own reader should find.
 #[test]
 fn nothing_is_built_with_the_parser_that_tests_ask() {
     for package in packages() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is depended upon: every crate has a row in docs/dependencies.md and keeps to deny.toml. Without a network.
+//! Checks the dependencies: every crate has a row in docs/dependencies.md and satisfies deny.toml. It needs no network.
 #![expect(clippy::expect_used, reason = "a test may die of what cargo should have said")]
 
 mod graph;

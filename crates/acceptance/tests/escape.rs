@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The suite itself: every case, as root and as an ordinary user; for each its control outside, then each tool.
+//! Runs the suite: every case, as root and as an ordinary user. Each case runs its control outside, then each tool.
 //!
 //! `PALISADE_BIN` names the binary, `PALISADE_TEST_HAS` declares what the machine has. `PALISADE_ACCEPTANCE_TOOLS` names
 //! the tools, by default `palisade`; `palisade,bwrap` runs bubblewrap beside it, as a control of the suite itself.
@@ -23,7 +23,7 @@ fn cases() -> Vec<Case> {
     load(&data_directory()).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
-/// Past libtest's capture: what it says is worth reading when nothing failed, too.
+/// Prints past libtest's capture: the text is worth reading also when no test failed.
 fn tell(text: &str) {
     let _nobody_reads = std::io::stderr().write_all(text.as_bytes());
 }
@@ -82,14 +82,14 @@ fn alone_as_user() {
     run(Who::User, Company::Alone);
 }
 
-/// Every other test asks only for what it needs itself.
+/// Every other test checks only the features that it needs itself.
 #[test]
 fn declared_features_are_here() {
     let features = Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
     features.check().unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// The promise of the suite, kept by its data.
+/// What the suite promises, checked in its data.
 #[test]
 fn cases_are_well_formed() {
     let cases = cases();
@@ -115,7 +115,7 @@ fn cases_are_well_formed() {
         }
     }
     assert!(cases.len() >= 90, "only {} pairs", cases.len());
-    // The short list is for a second binary: attacks of each kind that there is.
+    // The short list is for testing a second binary: it has attacks of each kind.
     let short = read_list(&data_directory(), "short").unwrap_or_else(|error| panic!("{error}"));
     let missing: Vec<_> = short.iter().filter(|name| !names.contains(name)).collect();
     assert!(missing.is_empty(), "short.list: no such cases: {missing:?}");

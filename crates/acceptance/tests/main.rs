@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The attacks in pairs, and the walls between crates.
+//! The acceptance tests, and the checks of the dependencies between crates.
 //!
-//! One program for all of them: each file here would otherwise be linked by itself.
+//! All of them are one program: otherwise cargo would link each file here by itself.
 #![forbid(unsafe_code)]
 
 mod architecture;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Documentation says one thing by one word: retired phrases don't come back.
+//! Checks that the documentation uses one term for one thing, and no retired phrases.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the repository should have")]
 
 use serde::Deserialize;
@@ -12,14 +12,14 @@ struct Vocabulary {
     name: Vec<Name>,
 }
 
-/// A phrase in small letters, and what is said instead.
+/// A phrase in small letters, and the phrase to use instead.
 #[derive(Deserialize)]
 struct Retired {
     phrase: String,
     say: String,
 }
 
-/// A name of types and modules in snake case, and what they are named instead.
+/// A name of types and modules in snake case, and the name to use instead.
 #[derive(Deserialize)]
 struct Name {
     retired: String,
@@ -30,7 +30,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every page of the documentation but the changelog, which says what was said when.
+/// Every page of the documentation but the changelog, which keeps the phrases of its time.
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut directories = vec![root().join("docs")];
@@ -108,7 +108,7 @@ fn defined(line: &str) -> Option<String> {
     const BEGINS: [&str; 5] = ["struct", "enum", "trait", "type", "mod"];
     let words: Vec<&str> = line.split_whitespace().collect();
     let at = words.iter().position(|word| BEGINS.contains(word))?;
-    // What is before it says who sees it: `pub(crate)`.
+    // The words before it state the visibility: `pub(crate)`.
     if !words[..at].iter().all(|word| word.starts_with("pub") || word.ends_with(')') || *word == "unsafe") {
         return None;
     }

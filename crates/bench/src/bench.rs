@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One run of the bench: what suites have in common.
+//! One run of the bench: the state and functions that all suites share.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -26,13 +26,13 @@ use crate::summary::{Report, Table};
 use crate::syscalls::SyscallsError;
 use crate::workload::{Failure, Workload, first_line};
 
-/// Rounds that are run and verified but not counted: caches fill, the clock speeds up.
+/// Rounds that are run and verified but not counted: in these, caches fill and the clock speeds up.
 const WARM_UP: usize = 3;
 
-/// So often what is measured of a table that isn't complete is written.
+/// How often the rounds of an incomplete table are written.
 const BETWEEN_WRITES: Duration = Duration::from_secs(5);
 
-/// What ends a run of the bench.
+/// Why a run of the bench stops.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     #[error(transparent)]
@@ -64,7 +64,7 @@ pub(crate) enum BenchError {
 }
 
 impl BenchError {
-    /// True if a signal ended it.
+    /// Whether a signal ended the run.
     pub(crate) fn is_stop(&self) -> bool {
         matches!(
             self,
@@ -91,12 +91,12 @@ pub(crate) struct Bench {
     pub(crate) random: Random,
     suite: &'static str,
     output: Output,
-    /// Tables that are complete, or were when a signal came.
+    /// The tables that are complete, or that existed when a signal arrived.
     tables: Vec<Table>,
     written: Instant,
 }
 
-/// An entry that was seen to do what it claims, or the reason why it is not measured.
+/// An entry that passed its proof, or the reason why it isn't measured.
 pub(crate) struct Proven {
     pub(crate) entry: Entry,
     pub(crate) proof: Result<Isolation, Failure>,
@@ -105,7 +105,7 @@ pub(crate) struct Proven {
 impl Bench {
     pub(crate) fn prepare(suite: &'static str, options: Measure) -> Result<Self, BenchError> {
         let seed = options.seed_or_clock();
-        // Before the session's own files change the load and the caches.
+        // Read the environment before the session's own files change the load and the caches.
         let environment = Environment::read();
         let session = Session::create(options.directory.as_deref())?;
         let launcher = Launcher::new(session.scratch(), options.limit(), session.stop())?;
@@ -115,28 +115,28 @@ impl Bench {
         Ok(Self { filter, environment, launcher, session, random, suite, output, tables, written, options })
     }
 
-    /// Takes a table that is complete, and writes what there is so far to the files that were asked for.
+    /// Adds a complete table, and writes all results so far to the requested files.
     pub(crate) fn keep(&mut self, table: Table) -> Result<(), BenchError> {
         self.tables.push(table);
         self.write_so_far()
     }
 
-    /// Whether a signal has come.
+    /// Whether a signal has arrived.
     pub(crate) fn is_stopped(&self) -> bool {
         self.session.stop().load(Ordering::Relaxed)
     }
 
-    /// How many tables there are.
+    /// The number of tables so far.
     pub(crate) fn kept(&self) -> usize {
         self.tables.len()
     }
 
-    /// Gives back all from this one on, to whom has more to say about them and keeps them again.
+    /// Removes and returns all tables from this one on. The caller adds to them and keeps them again.
     pub(crate) fn take_from(&mut self, first: usize) -> Vec<Table> {
         self.tables.split_off(first.min(self.tables.len()))
     }
 
-    /// Takes a table whose measuring was ended by a signal, if anything in it was measured.
+    /// Adds a table whose measurement was interrupted by a signal, if it has any sample.
     pub(crate) fn take_begun(&mut self, mut table: Table) {
         let rounds = table.rows.iter().map(|row| row.series.samples.len()).max().unwrap_or(0);
         if rounds > 0 {
@@ -145,14 +145,14 @@ impl Bench {
         }
     }
 
-    /// The same, and ends the suite.
+    /// As [`Bench::take_begun`], and ends the suite.
     pub(crate) fn keep_begun(&mut self, table: Table) -> Result<Infallible, BenchError> {
         self.take_begun(table);
         Err(LaunchError::Stopped.into())
     }
 
-    /// Between rounds: once in a while what was measured of a table that isn't complete is written, too. `begun` summarises it, with
-    /// a generator of its own: the run's own goes on as if nothing had been written.
+    /// Called between rounds: from time to time, also writes the incomplete table. `begun` summarises it with a separate
+    /// random generator, so that the run's own generator isn't affected.
     pub(crate) fn between_rounds(
         &mut self,
         begun: impl FnOnce(&mut Random) -> Table,
@@ -179,7 +179,7 @@ impl Bench {
         Ok(())
     }
 
-    /// The report of a suite that has come to its end.
+    /// The report of a suite that is complete.
     pub(crate) fn report(
         &mut self,
         missing: Vec<Missing>,
@@ -196,7 +196,7 @@ impl Bench {
         }
     }
 
-    /// What there is when a signal has come.
+    /// The report when a signal has arrived.
     pub(crate) fn interrupted(&mut self) -> Report {
         let tables = std::mem::take(&mut self.tables);
         Report { interrupted: true, ..Report::of(self.suite, tables) }
@@ -232,7 +232,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Measures one workload in all entries that passed their proof; the others become failed rows. The first two are the baselines.
+    /// Measures one workload in all entries that passed their proof. The others become failed rows. The first two are the
+    /// baselines.
     pub(crate) fn measure(&mut self, workload: &Workload, entries: &[&Proven]) -> Result<Table, BenchError> {
         let pace = Pace {
             rounds: rounds(self.options.rounds(), workload.rounds_divisor),
@@ -281,9 +282,9 @@ impl Bench {
         Ok(table)
     }
 
-    /// Progress, in words, to stderr: once per workload, because a terminal that redraws takes part in what is measured.
+    /// Prints progress to stderr, once per workload: a terminal that redraws would affect the measurement.
     pub(crate) fn say(&self, words: &str) {
-        // Nobody listening is no reason to stop measuring.
+        // If stderr is closed, measuring goes on.
         let _ = writeln!(io::stderr(), "{words}");
     }
 }

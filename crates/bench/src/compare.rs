@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two result files side by side: ours or hyperfine's.
+//! Compares two result files, of this bench or of hyperfine.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,10 +11,10 @@ use crate::report::json::{Document, Entry};
 use crate::report::text::{Style, ms, ratio};
 use crate::statistics::{Estimate, differ, estimate_independent_ratio, median};
 
-/// A full run is a few hundred kilobytes; more than this is not a result file.
+/// A full run is a few hundred kilobytes. A file larger than this isn't a result file.
 const MAX_FILE: u64 = 256 << 20;
 
-/// A file that can't be compared.
+/// Why a file can't be compared.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CompareError {
     #[error("can't read {}", path.display())]
@@ -27,7 +27,7 @@ pub(crate) enum CompareError {
     NothingInCommon { a: PathBuf, b: PathBuf },
 }
 
-/// The comparison, rendered.
+/// The comparison as text.
 pub(crate) fn compare(a: &Path, b: &Path, style: Style, random: &mut Random) -> Result<String, CompareError> {
     let (before, after) = (read(a)?, read(b)?);
     let mut grid = Grid::new(&["workload", "name", "A median ms", "B median ms", "B/A [95%]", ""]);
@@ -76,7 +76,7 @@ fn read(path: &Path) -> Result<Document, CompareError> {
     serde_json::from_str(&text).map_err(|source| CompareError::Parse { path: path.to_owned(), source })
 }
 
-/// What makes rows of two files the same row.
+/// The key by which rows of two files are matched.
 fn key(entry: &Entry) -> (&str, &str) {
     entry
         .palisade
@@ -92,7 +92,7 @@ fn middle(entry: &Entry) -> String {
     median(&entry.times).map(ms).unwrap_or_default()
 }
 
-/// What is claimed needs more than the 95% interval that is shown: of so many rows one in twenty would differ by chance.
+/// A claim needs more than the 95% interval that is shown: of so many rows, one in twenty would differ by chance.
 fn verdict(before: &[f64], after: &[f64], estimate: &Estimate) -> &'static str {
     if !differ(before, after) {
         "no difference shown"

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is compared: launchers, with what each one must be seen to isolate.
+//! The entries of a comparison: launchers, with the isolation that each one must prove.
 
 use std::fmt;
 
 use crate::template::Template;
 
-/// A property that the proof must observe, else the row is refused.
+/// A property that the proof must observe; otherwise the row is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// A namespace of its own, by its name in `/proc/PID/ns`.
     Namespace(&'static str),
     /// A seccomp filter on the command.
     Seccomp,
-    /// A directory beside the working directory, writable by the user, can't be written.
+    /// A directory beside the working directory, writable by the user, can't be written inside.
     NoWritingOutside,
-    /// A file beside the working directory can't be read.
+    /// A file beside the working directory can't be read inside.
     NoReadingOutside,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     pub(crate) claims: Vec<Claim>,
     /// The command that prints its version, if there is one.
     pub(crate) version: Vec<String>,
-    /// It is somebody else's: that it fails is a result.
+    /// It belongs to another project: its failure is a result and no error.
     pub(crate) peer: bool,
 }
 
@@ -54,7 +54,7 @@ impl Entry {
     }
 }
 
-/// An entry that is not measured, and what would change that.
+/// A launcher that isn't measured, and what would have to change.
 #[derive(Clone, Debug)]
 pub(crate) struct Missing {
     pub(crate) name: String,

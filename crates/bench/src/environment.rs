@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a measurement was made. Figures without it can't be compared.
+//! The machine and conditions of a measurement. Figures without them can't be compared.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,14 +24,14 @@ pub(crate) struct Environment {
     /// `None` where the kernel doesn't control the clock, as in most virtual machines.
     pub(crate) governor: Option<String>,
     pub(crate) virtualisation: String,
-    /// One, five and fifteen minutes.
+    /// The load averages of one, five and fifteen minutes.
     pub(crate) load: String,
     pub(crate) root: bool,
-    /// What the kernel says of each processor vulnerability.
+    /// The kernel's statement about each processor vulnerability.
     pub(crate) mitigations: BTreeMap<String, String>,
-    /// What each launcher says of itself.
+    /// The version that each launcher reports.
     pub(crate) versions: BTreeMap<String, String>,
-    /// Peak memory figures at or below this are the bench's own (see `palisade_sys::usage::Usage::max_rss`).
+    /// Memory peaks at or below this value belong to the bench itself (see `palisade_sys::usage::Usage::max_rss`).
     pub(crate) memory_floor_byte: u64,
 }
 
@@ -59,7 +59,7 @@ impl Environment {
         }
     }
 
-    /// In one line.
+    /// The environment in one line.
     pub(crate) fn line(&self) -> String {
         format!(
             "{}, {} cores, Linux {} ({}, governor {}), load {}, {}",
@@ -73,7 +73,7 @@ impl Environment {
         )
     }
 
-    /// Whether figures of the two may be put side by side; if not, what differs.
+    /// What differs between two environments. Their figures are comparable if nothing differs.
     pub(crate) fn differences(&self, other: &Self) -> Vec<String> {
         let pairs = [
             ("kernel", &self.kernel, &other.kernel),
@@ -95,7 +95,7 @@ impl Environment {
     }
 }
 
-/// The peak of this process, which is a floor for what `wait4` reports of its children.
+/// The memory peak of this process. It is a floor for the peaks that `wait4` reports for its children.
 pub(crate) fn own_peak() -> u64 {
     kibibytes(&text("/proc/self/status").unwrap_or_default(), "VmHWM")
 }
@@ -108,7 +108,7 @@ fn text(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// `name : value`, as /proc writes it.
+/// The value of a `name : value` line in a file of /proc.
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines()
         .filter_map(|line| line.split_once(':'))
@@ -155,7 +155,7 @@ fn mitigations() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Seconds since 1970 as RFC 3339 has them.
+/// A time in seconds since 1970, in RFC 3339 format.
 fn rfc3339(seconds: u64) -> String {
     format!("{}T{}Z", date::day(seconds), date::time(seconds))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Workloads that make or open many files. Each makes them, prints how many there are, and removes them: a later
-//! launch couldn't, where there are protected names among them.
+//! Workloads that create or open many files. Each creates its files, prints how many there are, and removes them. A later
+//! launch couldn't remove them if some have protected names.
 
 use std::fs;
 use std::io;
@@ -23,13 +23,13 @@ enum Unprepared {
     Failed { command: String, said: String },
 }
 
-/// A workload: how it is called, how many rounds one of it stands for, how it is prepared, what it is.
+/// A workload: its name, the divisor of its rounds, its preparation, its expected output.
 struct Kind {
     name: &'static str,
     rounds_divisor: usize,
-    /// Makes what it needs in a directory of its own, and returns the line of shell to run there.
+    /// Creates the workload's files in a directory of its own, and returns the shell command line to run there.
     prepare: fn(&Path) -> Result<String, Unprepared>,
-    /// What the line prints.
+    /// The output of that line.
     output: &'static str,
 }
 
@@ -42,7 +42,7 @@ const KINDS: [Kind; 6] = [
     Kind { name: "cargo build", rounds_divisor: 10, prepare: cargo, output: "built\n" },
 ];
 
-/// Those of the workloads that are wanted, by name, and can be prepared, below `work`.
+/// The workloads that are wanted by name and that can be prepared below `work`.
 pub(crate) fn workloads(
     work: &Path,
     wanted: impl Fn(&str) -> bool,
@@ -156,7 +156,7 @@ fn cargo(directory: &Path) -> Result<String, Unprepared> {
     Ok(format!("{cargo} build --quiet --offline; target/debug/bench; rm -r target"))
 }
 
-/// A tree of small files, a hundred in each directory.
+/// Creates a tree of small files, a hundred per directory.
 fn many(directory: &Path, count: usize) -> io::Result<()> {
     for number in 0..count {
         let below = directory.join(format!("d{}", number / 100));
@@ -192,7 +192,7 @@ mod tests {
         let work = tempfile::tempdir().unwrap();
         let (workloads, _missing) = workloads(work.path(), |name| name.contains("small files")).unwrap();
         let [workload] = workloads.as_slice() else { panic!("{workloads:?}") };
-        // A second run begins anew.
+        // A second run must behave like the first.
         for _ in 0..2 {
             let output = Command::new(&workload.command[0]).args(&workload.command[1..]).output().unwrap();
             assert_eq!(workload.check, Check::Output(output.stdout));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--filter`.
+//! The option `--filter`.
 
 use regex_lite::Regex;
 
-/// Chooses rows by `WORKLOAD/NAME`.
+/// Selects rows by `WORKLOAD/NAME`.
 #[derive(Clone, Debug)]
 pub(crate) enum Filter {
     All,
-    /// The text, and its meaning as a regular expression if it has one: `100 × true (` is only a text.
+    /// The text, and the regular expression if it is a valid one: `100 × true (` is only a text.
     Matching(String, Option<Regex>),
 }
 

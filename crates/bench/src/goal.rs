@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is to be reached, beside what was.
+//! Goals: the target for a figure, and the measured value.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,42 +13,42 @@ pub(crate) enum Bound {
     AtLeast,
 }
 
-/// What a figure is counted in. Figures of times are in seconds, as everywhere.
+/// The unit of a figure. Times are stored in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Unit {
     Seconds,
     Times,
-    /// As `Times`, where hundredths matter.
+    /// A ratio like `Times`, with hundredths.
     Ratio,
-    /// Of seconds, where these are short.
+    /// Short times.
     Microseconds,
     Nanoseconds,
     MebibytesPerSecond,
-    /// Seconds of processor time a GiB.
+    /// Seconds of processor time per GiB.
     WorkPerGibibyte,
     Bytes,
     Mebibytes,
-    /// How many.
+    /// A number of things.
     Count,
 }
 
-/// One of them.
+/// One goal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Goal {
     pub(crate) what: String,
     pub(crate) unit: Unit,
     pub(crate) bound: Bound,
-    /// `None` where nothing was promised.
+    /// `None` if there is no target.
     pub(crate) wanted: Option<f64>,
-    /// `None` if a row that it takes failed.
+    /// `None` if a row that the goal needs has failed.
     pub(crate) seen: Option<Estimate>,
-    /// The peer's own figure, from its documents, on its machine.
+    /// The peer's own figure, from its documents and its machine.
     pub(crate) published: Option<f64>,
 }
 
 impl Goal {
-    /// Whether it is reached: by the median. `None` if there is nothing to say.
+    /// Whether the median reaches the target. `None` if there is no value or no target.
     pub(crate) fn reached(&self) -> Option<bool> {
         let (seen, wanted) = (self.seen?.median, self.wanted?);
         Some(match self.bound {
@@ -104,7 +104,7 @@ impl Goal {
             Unit::Seconds => crate::report::text::ms(value),
             Unit::Times => format!("{value:.1}"),
             Unit::Ratio | Unit::WorkPerGibibyte => format!("{value:.2}"),
-            // Of what is that short, hundredths are the news.
+            // For such short times, hundredths matter.
             Unit::Microseconds if value.abs() < 10e-6 => format!("{:.2}", value * 1e6),
             Unit::Microseconds => format!("{:.0}", value * 1e6),
             Unit::Nanoseconds => format!("{:.0}", value * 1e9),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Paired measurement: in every round each contender runs once, in a new random order, so that whatever the machine does meanwhile
-//! (clock changes, neighbours, the teardown of an earlier network namespace) falls on all of them alike.
+//! Paired measurement: in every round each contender runs once, in a new random order. So what the machine does meanwhile
+//! (clock changes, other programs, the teardown of an earlier network namespace) affects all of them alike.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use crate::rounds::{self, Turn};
 use crate::summary::Table;
 use crate::workload::{Check, Failure};
 
-/// How a table is measured.
+/// The settings of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     pub(crate) rounds: usize,
     pub(crate) warm_up: usize,
-    /// Rest after each launch (or each burst): the kernel takes a network namespace down after the exit was reported.
+    /// The pause after each launch or burst: the kernel removes a network namespace after it has reported the exit.
     pub(crate) gap: Duration,
-    /// Launches per sample, one directly after the other. Above 1 the sample is their mean: the back-to-back case.
+    /// Launches per sample, one directly after the other. Above 1, the sample is their mean: the back-to-back case.
     pub(crate) burst: usize,
 }
 
-/// A command in the race.
+/// A command that takes part.
 #[derive(Debug)]
 pub(crate) struct Contender {
     pub(crate) name: String,
     pub(crate) invocation: Invocation,
     pub(crate) check: Check,
     pub(crate) isolation: Vec<String>,
-    /// It is somebody else's.
+    /// It belongs to another project.
     pub(crate) peer: bool,
 }
 
@@ -44,30 +44,30 @@ pub(crate) struct Sample {
     pub(crate) exit_code: i32,
 }
 
-/// What a contender did.
+/// The results of a contender.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) command: String,
     pub(crate) isolation: Vec<String>,
-    /// Of the rounds whose every launch was verified.
+    /// The samples of the rounds in which every launch was verified.
     pub(crate) samples: Vec<Sample>,
-    /// Of the rounds that weren't.
+    /// The failures of the other rounds.
     pub(crate) failed: Vec<Failure>,
     /// It failed before anything was measured.
     pub(crate) failed_at_start: bool,
-    /// It is somebody else's: that it fails is a result, and no fault of this project or of its bench.
+    /// It belongs to another project: its failure is a result, and no error of Palisade or of the bench.
     pub(crate) peer: bool,
 }
 
-/// What was measured, and whether a signal ended that.
+/// The results, and whether a signal ended the measurement.
 #[derive(Debug)]
 pub(crate) struct Raced {
     pub(crate) series: Vec<Series>,
     pub(crate) stopped: bool,
 }
 
-/// Runs all contenders through all rounds. The first is the baseline; it takes part in the random order like any other.
+/// Runs all contenders through all rounds. The first is the baseline; its turns are in the random order like all others.
 pub(crate) fn interleave(
     bench: &mut Bench,
     title: &str,
@@ -118,7 +118,7 @@ impl Series {
         }
     }
 
-    /// One without a sample yet.
+    /// A series without samples.
     pub(crate) fn begun(name: &str, command: String) -> Self {
         Self {
             name: name.to_owned(),
@@ -131,7 +131,7 @@ impl Series {
         }
     }
 
-    /// A contender that didn't pass its proof.
+    /// The series of a contender that didn't pass its proof.
     pub(crate) fn refused(name: &str, command: String, failure: Failure) -> Self {
         Self {
             name: name.to_owned(),
@@ -144,12 +144,12 @@ impl Series {
         }
     }
 
-    /// Marks it as somebody else's.
+    /// Sets whether it belongs to another project.
     pub(crate) fn of_peer(self, peer: bool) -> Self {
         Self { peer, ..self }
     }
 
-    /// It is the baseline once more, which tells noise from differences. Such rows are called so in every suite.
+    /// Whether this is the second run of the baseline, which tells noise from differences. Every suite names such rows so.
     pub(crate) fn is_again(&self) -> bool {
         self.name.contains("again")
     }
@@ -162,11 +162,11 @@ impl Series {
         self.samples.iter().map(|sample| sample.wall).collect()
     }
 
-    /// `f(own, other)` over the rounds that both completed.
+    /// `f(own, other)` for the rounds that both have completed.
     pub(crate) fn paired(&self, other: &Self, f: impl Fn(f64, f64) -> f64) -> Vec<f64> {
         let mut theirs = other.samples.iter().peekable();
         let mut pairs = Vec::with_capacity(self.samples.len());
-        // Both are in the order of rounds.
+        // Both are sorted by round.
         for own in &self.samples {
             while theirs.next_if(|sample| sample.round < own.round).is_some() {}
             if let Some(sample) = theirs.next_if(|sample| sample.round == own.round) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One run of one command: its time, what it used, how it ended, what it printed.
+//! Runs one command once, and measures its time and its resources, its exit status and its output.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,10 +17,10 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::watchdog::Watchdog;
 
-/// A workload that prints more is cut here; the comparison with the expected output then fails, as it should.
+/// Longer output is cut here. The comparison with the expected output then fails, as it should.
 const MAX_OUTPUT: usize = 1 << 20;
 
-/// What the bench itself fails at, as opposed to what it measures.
+/// Errors of the bench itself, as opposed to failures of what it measures.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LaunchError {
     #[error("can't open {}", path.display())]
@@ -33,12 +33,12 @@ pub(crate) enum LaunchError {
     Stopped,
 }
 
-/// A command with its argument vector, complete.
+/// A command with its complete argument vector.
 #[derive(Clone, Debug)]
 pub(crate) struct Invocation {
     pub(crate) argv: Vec<OsString>,
     pub(crate) directory: PathBuf,
-    /// Set for it, besides those of this process.
+    /// Variables for the command, in addition to those of this process.
     pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
@@ -47,16 +47,16 @@ impl Invocation {
         self.argv.first().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
-    /// As one would type it.
+    /// The command line as a user would type it.
     pub(crate) fn display(&self) -> String {
         shell_words::join(self.argv.iter().map(|word| word.to_string_lossy()))
     }
 }
 
-/// A run that came to its end.
+/// A run that ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    /// From before the spawn until the exit is known and the process reaped (CLOCK_MONOTONIC).
+    /// The time from before the spawn until the process has ended and is reaped (CLOCK_MONOTONIC).
     pub(crate) wall: Duration,
     pub(crate) usage: Usage,
     pub(crate) status: ExitStatus,
@@ -72,18 +72,18 @@ impl Run {
     }
 }
 
-/// Why there is no [`Run`].
+/// The result of starting a command.
 #[derive(Clone, Debug)]
 pub(crate) enum Launched {
     Ended(Run),
-    /// The program couldn't be started: not a failure of the bench, a result about the program.
+    /// The program couldn't be started. This is a result about the program, and no error of the bench.
     NotStarted(String),
 }
 
 /// Starts commands, one at a time.
 ///
-/// Output goes to two files that are used again for every run, not to pipes: a pipe that fills up would block the command until
-/// somebody reads, and a reading thread would compete for the processor with what is measured.
+/// Output goes to two files that every run uses again, and not to pipes. A full pipe would block the command until a reader
+/// reads, and a reading thread would compete with the measured command for the processor.
 #[derive(Debug)]
 pub(crate) struct Launcher {
     stdout: File,
@@ -128,7 +128,8 @@ impl Launcher {
             program: invocation.program().to_string_lossy().into_owned(),
             source,
         };
-        // Without reaping at first: as long as the zombie is there, the watchdog can't hit a stranger with the same id.
+        // Wait without reaping first: as long as the zombie exists, the watchdog can't signal another process with the same
+        // id.
         loop {
             match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
                 Ok(_) => break,
@@ -163,7 +164,8 @@ impl Launcher {
         command
             .args(invocation.argv.iter().skip(1))
             .current_dir(&invocation.directory)
-            // What is compared must not depend on the user's language or git configuration, which some sandboxes hide.
+            // The output that is compared must not depend on the user's language or git configuration. Some sandboxes hide
+            // these.
             .env("LC_ALL", "C")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")

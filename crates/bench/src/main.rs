@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Measures Palisade against its peers, honestly: paired and interleaved in one run, medians with intervals, the same command against
-//! itself as a control, and the effect of every run verified. A launcher that fails is never shown as fast.
+//! `palisade-bench` measures Palisade against its peers: runs are paired and interleaved, medians have intervals, the same
+//! command is compared with itself as a control, and the effect of every run is verified. A launcher that fails is never
+//! shown as fast.
 //!
-//! In reading order: [`options`] is the command line; [`suite`] what a suite is and [`suites`] the suites; [`bench`] what they share.
-//! [`entry`], [`peers`] and [`template`] say which launchers there are and how each is called, [`workload`] what they run and
-//! [`proof`] how they are seen to isolate. [`launch`] is one run, [`rounds`] and [`interleave`] all of them, [`statistics`] and [`summary`] what
-//! they mean, [`report`] how that is shown, [`output`] where it goes, [`compare`] two of them side by side, [`goal`] what is to be reached. [`profiles`] measures what opens applications,
-//! [`agents`] what agents run and whom they talk to,
-//! [`syscalls`] what single system calls cost,
-//! [`shell`] what stands between a keyboard and a shell,
-//! [`guard`] what it costs that a daemon is asked before files are opened and executed,
-//! [`gate`] whether anything costs more than it did,
-//! [`scopes`] what marked subtrees of processes cost each command.
+//! In reading order: [`options`] is the command line. [`suite`] defines a suite, [`suites`] has all suites, and [`bench`] is
+//! what they share. [`entry`], [`peers`] and [`template`] define the launchers and their command lines, [`workload`] the
+//! commands that they run, and [`proof`] how their isolation is checked. [`launch`] is one run; [`rounds`] and [`interleave`]
+//! are all runs. [`statistics`] and [`summary`] evaluate them, [`report`] shows the results, [`output`] writes them,
+//! [`compare`] compares two result files, and [`goal`] has the targets.
+//!
+//! [`profiles`] measures opening applications, [`agents`] the commands of agents and their network, [`syscalls`] single
+//! system calls, [`shell`] the proxy between a keyboard and a shell, [`guard`] asking a daemon before files are opened and
+//! executed, [`scopes`] the cost of marked subtrees of processes for each command, and [`gate`] whether a launch or a key
+//! costs more than before.
 #![forbid(unsafe_code)]
 
 mod agents;
@@ -63,7 +64,7 @@ use shell::relay::RelayError;
 use suite::{SUITES, Suite};
 use syscalls::caller::CallerError;
 
-/// What the program ends with when it can't do what was asked.
+/// Why the program can't do what was asked.
 #[derive(Debug, thiserror::Error)]
 enum Fatal {
     #[error(transparent)]
@@ -82,14 +83,14 @@ enum Fatal {
     Output(#[from] OutputError),
 }
 
-/// What is measured in this process is asked what it allocates.
+/// Counts the allocations of code that is measured in this process.
 #[global_allocator]
 static ALLOCATOR: palisade_sys::counting::Counting = palisade_sys::counting::Counting;
 
-/// The measurement said no: `aa` on a noisy machine, a row of ours that failed.
+/// Exit code: the measurement's answer is no (`aa` on a noisy machine, or a failed row of our own).
 const NO: u8 = 1;
 const ERROR: u8 = 2;
-/// As a shell reports a program that a signal ended: this, and the signal's number.
+/// Exit code after a signal: this plus the signal's number, as in a shell.
 const SIGNALLED: u8 = 128;
 
 fn main() -> ExitCode {
@@ -114,7 +115,7 @@ fn main() -> ExitCode {
             words += &format!(": {error}");
             cause = error.source();
         }
-        // With stderr closed there is nobody left to tell.
+        // If stderr is closed, the error can't be reported.
         let _ = writeln!(io::stderr(), "{words}");
         ExitCode::from(ERROR)
     })
@@ -124,7 +125,7 @@ fn measure(suite: &dyn Suite, options: Measure) -> Result<ExitCode, Fatal> {
     let mut bench = Bench::prepare(suite.name(), options)?;
     let (report, signal) = match suite.run(&mut bench) {
         Ok(report) => (report, None),
-        // What was measured until then is worth as much as before.
+        // What was measured until then stays valid.
         Err(error) if error.is_stop() => {
             (bench.interrupted(), Some(bench.session.signal().unwrap_or_default()))
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bundles for OCI runtimes, which take their command from a file instead of from their arguments.
+//! Writes bundles for OCI runtimes, which read their command from a file and not from their arguments.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// A bundle that can't be written.
+/// Why a bundle can't be written.
 #[derive(Debug, thiserror::Error)]
 #[error("can't write {}", path.display())]
 pub(crate) struct BundleError {
@@ -15,8 +15,8 @@ pub(crate) struct BundleError {
     source: io::Error,
 }
 
-/// Writes `directory/config.json` for `command`, with the same view as the other launchers: system directories read-only, `work`
-/// writable, own /proc, /dev and /tmp, all namespaces.
+/// Writes `directory/config.json` for `command`. The view is the same as for the other launchers: system directories
+/// read-only, `work` writable, own /proc, /dev and /tmp, all namespaces.
 pub(crate) fn write(
     directory: &Path,
     command: &[String],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The command line. Each suite is a verb and takes the same options; a new suite in the registry becomes a verb by itself.
+//! The command line. Each suite is a verb and takes the same options; each suite in the registry becomes a verb
+//! automatically.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -268,7 +269,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The command line's grammar.
+/// The grammar of the command line.
 pub(crate) fn command() -> Command {
     let mut command = Command::new("palisade-bench")
         .about("Measures Palisade against its peers: paired, interleaved, and every run verified")
@@ -296,7 +297,8 @@ pub(crate) fn command() -> Command {
         .subcommand(Command::new("list").about("The suites, and which peers are here"))
 }
 
-/// Parses the arguments of this process; prints help and errors and ends the process where that was asked for.
+/// Parses the arguments of this process. Where help is requested or an argument is wrong, prints a message and ends the
+/// process.
 pub(crate) fn parse() -> Request {
     let matches = command().get_matches();
     request(&matches).unwrap_or_else(|error| error.exit())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where results go: to standard output at the end, and to files, which hold what was measured so far from the first table on. A run that
-//! is interrupted, in whatever way, loses only what it was measuring.
+//! Writes results: to standard output at the end, and to files, which hold the results so far from the first table on. An
+//! interrupted run loses only the measurement in progress.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use crate::report;
 use crate::report::text::Style;
 use crate::summary::Report;
 
-/// Results that can't be shown.
+/// Why results can't be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputError {
     #[error("can't write {}", path.display())]
@@ -23,7 +23,7 @@ pub(crate) enum OutputError {
     Json { source: serde_json::Error },
 }
 
-/// In what form.
+/// The format of results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Format {
     Text(Style),
@@ -32,7 +32,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// By the ending of a file's name.
+    /// The format for a file name's ending.
     fn of(path: &Path) -> Self {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("json") => Self::Json,
@@ -42,18 +42,18 @@ impl Format {
         }
     }
 
-    /// That of standard output.
+    /// The format of standard output.
     pub(crate) fn printed(options: &Measure) -> Self {
         if options.json { Self::Json } else { Self::Text(options.style()) }
     }
 }
 
-/// How the results of one run are written.
+/// Where the results of one run are written.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
-    /// What `--output` and `--svg` name.
+    /// The files of `--output` and `--svg`.
     files: Vec<(PathBuf, Format)>,
-    /// What `--save` keeps, once it is complete; the name until then.
+    /// The file that `--save` keeps when it is complete, and its name until then.
     history: Option<(PathBuf, PathBuf)>,
     seed: u64,
     gap_milliseconds: u64,
@@ -72,12 +72,12 @@ impl Output {
         Self { files: named.chain(drawn).collect(), history, seed, gap_milliseconds: options.gap }
     }
 
-    /// True if anything is written beside standard output.
+    /// Whether anything is written to files.
     pub(crate) fn has_files(&self) -> bool {
         !self.files.is_empty() || self.history.is_some()
     }
 
-    /// Writes the files: each is complete at any time, the old one or the new one.
+    /// Writes the files. At any time each file is complete: the old one or the new one.
     pub(crate) fn write(&self, report: &Report, environment: &Environment) -> Result<(), OutputError> {
         for (path, format) in &self.files {
             replace(path, &self.rendered(report, environment, *format)?)?;
@@ -100,7 +100,7 @@ impl Output {
         }
     }
 
-    /// The report in one form.
+    /// The report in one format.
     pub(crate) fn rendered(
         &self,
         report: &Report,
@@ -120,10 +120,10 @@ impl Output {
     }
 }
 
-/// Puts a file with this text in the place of what may be there, at once: who is killed meanwhile leaves the old one.
+/// Replaces a file atomically: if the process is killed meanwhile, the old file stays.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), OutputError> {
     let error = |source| OutputError::Write { path: path.to_owned(), source };
-    // What is there and no file, such as /dev/stdout, can't be replaced.
+    // A path that isn't a regular file, such as /dev/stdout, can't be replaced.
     if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
         return fs::write(path, text).map_err(error);
     }
@@ -138,10 +138,10 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), OutputError> {
     Ok(())
 }
 
-/// Prints.
+/// Writes a text to standard output.
 pub(crate) fn print(text: &str) -> Result<(), OutputError> {
     match io::stdout().write_all(text.as_bytes()) {
-        // `palisade-bench list | head -1` is no error.
+        // A closed pipe is no error: `palisade-bench list | head -1`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(|source| OutputError::Print { source }),
     }

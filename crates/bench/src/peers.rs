@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The launchers that are measured, each with a command line that is as near to Palisade's default as it can be.
+//! The launchers that are compared, each with a command line that is as near as possible to Palisade's default.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::entry::{Entry, Missing};
 use crate::programs;
 use crate::template::Template;
 
-/// A launcher as it is known before anyone looks whether it is there.
+/// A launcher that is supported, installed or not.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) name: &'static str,
@@ -16,11 +16,11 @@ pub(crate) struct Peer {
     pub(crate) arguments: &'static [&'static str],
     claims: &'static [Claim],
     install: &'static str,
-    /// How it is asked for its version; it has no such way if empty.
+    /// The command that prints its version; empty if there is none.
     version: &'static [&'static str],
 }
 
-/// Palisade's own rows: name, arguments, claims. The only place that knows its command line.
+/// Palisade's own rows: name, arguments, claims. This is the only place that knows its command line.
 const PALISADE: [(&str, &[&str], &[Claim]); 2] = [
     (
         "palisade",
@@ -146,8 +146,8 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "firejail, default",
         program: "firejail",
-        // Without a profile named it takes one by the program's name, and the row would mean something else for each workload.
-        // It mounts /var read-only, where root's working directory is.
+        // Without a named profile, firejail would choose one by the program's name, and the row would mean something else for
+        // each workload. It mounts /var read-only, and root's working directory is there.
         arguments: &["--quiet", "--profile=default", "--read-write={W}", "{}"],
         claims: &[Namespace("pid"), Namespace("mnt"), Seccomp],
         install: "apt install firejail",
@@ -240,7 +240,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "fence",
         program: "fence",
-        // Given words it loses empty ones.
+        // With separate words it drops empty ones.
         arguments: &["--settings", "{SETTINGS}", "-c", "exec {}"],
         claims: &[Namespace("pid"), Namespace("mnt"), NoWritingOutside],
         install: "apt install bubblewrap socat; go install github.com/Use-Tusk/fence/cmd/fence@latest",
@@ -249,7 +249,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "sandbox-runtime",
         program: "srt",
-        // Given words it joins them with spaces.
+        // With separate words it joins them with spaces.
         arguments: &["--settings", "{SETTINGS}", "-c", "exec {}"],
         claims: &[Namespace("pid"), Namespace("mnt"), NoWritingOutside],
         install: "apt install bubblewrap socat ripgrep; npm install --global @anthropic-ai/sandbox-runtime",
@@ -282,7 +282,7 @@ impl Peer {
     }
 }
 
-/// The ways of keeping protected names, the default first.
+/// The ways of protecting names, the default first.
 const PROTECTING: [(&str, &[&str]); 3] = [
     ("palisade", &["run", "--"]),
     ("palisade --protect mounts", &["run", "--protect", "mounts", "--"]),
@@ -294,13 +294,13 @@ pub(crate) fn palisade(named: Option<&Path>) -> Vec<Result<Entry, Missing>> {
     rows(named, &PALISADE)
 }
 
-/// Palisade with each way of keeping protected names.
+/// Palisade with each way of protecting names.
 pub(crate) fn palisade_protecting(named: Option<&Path>) -> Vec<Result<Entry, Missing>> {
     let claims = PALISADE[0].2;
     rows(named, &PROTECTING.map(|(name, arguments)| (name, arguments, claims)))
 }
 
-/// Palisade, isolating everything, with these arguments.
+/// Palisade with full isolation and these arguments.
 pub(crate) fn palisade_in(named: Option<&Path>, modes: &[(&str, &[&str])]) -> Vec<Result<Entry, Missing>> {
     let claims = PALISADE[0].2;
     let all: Vec<_> = modes.iter().map(|&(name, arguments)| (name, arguments, claims)).collect();

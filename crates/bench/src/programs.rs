@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finding programs.
+//! Finds programs.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
         .find(|path| executable(path))
 }
 
-/// The system's own directories first, then PATH.
+/// Searches the system's own directories, then PATH.
 pub(crate) fn of_the_system(program: &str) -> Option<PathBuf> {
     ["/usr/bin", "/bin"]
         .iter()
@@ -26,7 +26,7 @@ pub(crate) fn of_the_system(program: &str) -> Option<PathBuf> {
         .or_else(|| on_path(program))
 }
 
-/// The `palisade` to measure: the one that was named, else the one beside this program, else the one on PATH.
+/// Finds the `palisade` to measure: the named one, else the one beside this program, else the one on PATH.
 pub(crate) fn palisade(named: Option<&Path>) -> Option<PathBuf> {
     if let Some(named) = named {
         return named.canonicalize().ok().filter(|path| executable(path));

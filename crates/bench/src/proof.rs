@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The proof that a launcher runs what it is given, and the observation of what it isolates.
+//! Proves that a launcher runs the given command, and observes what it isolates.
 //!
-//! Once per session and launcher a script runs inside. It must leave a file with a number that only this run knows, seen from outside
-//! afterwards. It reports its namespaces and its seccomp state and tries to read and write a directory beside the working directory.
-//! A launcher that isolates less than its row claims is shown as failed: a sandbox that doesn't hold is not fast.
+//! Once per session and launcher, a script runs inside. It must write a file with a number that only this run knows; the
+//! bench then checks that file from outside. The script reports its namespaces and its seccomp state, and tries to read and
+//! write a directory beside the working directory. A launcher that isolates less than its row claims is shown as failed: a
+//! sandbox that doesn't hold isn't fast.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +19,7 @@ use crate::workload::{Check, Failure, first_line};
 
 const NAMESPACES: [&str; 8] = ["user", "pid", "mnt", "ipc", "uts", "net", "cgroup", "time"];
 
-/// What was seen from inside and outside.
+/// What was observed from inside and outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Isolation {
     namespaces: Vec<&'static str>,
@@ -29,7 +30,7 @@ pub(crate) struct Isolation {
 }
 
 impl Isolation {
-    /// In words, for the report.
+    /// The isolation in words, for the report.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         if !self.namespaces.is_empty() {
@@ -59,7 +60,7 @@ impl Isolation {
     }
 }
 
-/// A proof that can't be prepared.
+/// Why a proof can't be prepared.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProofError {
     #[error("can't write {}", path.display())]
@@ -70,7 +71,7 @@ pub(crate) enum ProofError {
     Launch(#[from] LaunchError),
 }
 
-/// The script, written once per session, and the namespaces of the bench itself to compare with.
+/// The script, which is written once per session, and the bench's own namespaces for the comparison.
 #[derive(Debug)]
 pub(crate) struct Proof {
     script: PathBuf,
@@ -83,7 +84,8 @@ pub(crate) struct Proof {
 impl Proof {
     pub(crate) fn prepare(session: &Session, random: Random) -> Result<Self, ProofError> {
         let (work, outside) = (session.work(), session.outside());
-        // A file and not `sh -c TEXT`: launchers that join their arguments into a line would fail here without failing at the workloads.
+        // The script is a file and not `sh -c TEXT`: launchers that join their arguments into a line would fail here,
+        // although they run the workloads.
         let script = work.join("proof.sh");
         fs::write(&script, text(&work, &outside))
             .map_err(|source| ProofError::Script { path: script.clone(), source })?;
@@ -91,7 +93,7 @@ impl Proof {
         Ok(Self { script, work, outside, own, random })
     }
 
-    /// Runs the proof in `entry` and checks what it claims.
+    /// Runs the proof in `entry` and checks its claims.
     pub(crate) fn check(
         &mut self,
         entry: &Entry,
@@ -159,7 +161,7 @@ fn namespace(name: &str) -> Option<String> {
 
 fn text(work: &Path, outside: &Path) -> String {
     let quote = |path: &Path| shell_words::quote(&path.to_string_lossy()).into_owned();
-    // `:` is a special built-in: a redirection that fails would end the shell, so each attempt has a subshell.
+    // `:` is a special built-in: a redirection that fails would end the shell. So each attempt has a subshell.
     format!(
         r#"PATH="$PATH:/usr/bin:/bin"
 (echo "$1" >{work}/ran-"$1") || exit 1

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A small seeded generator: the order of runs and the resampling are repeatable from the seed that the report prints.
+//! A small seeded random generator. The order of runs and the resampling can be repeated from the seed that the report
+//! prints.
 
 /// xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016).
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Any seed will do. Zero is a fixed point of xorshift, and near seeds give near first values: splitmix64 prevents both.
+    /// Accepts any seed. Zero is a fixed point of xorshift, and similar seeds give similar first values: splitmix64 prevents
+    /// both.
     pub(crate) fn new(seed: u64) -> Self {
         let mut state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,7 +35,7 @@ impl Random {
         value
     }
 
-    /// Fisher-Yates.
+    /// A Fisher-Yates shuffle.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last + 1);

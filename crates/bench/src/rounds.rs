@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rounds of a measurement: in each, every contender has one turn, in a new random order.
+//! Runs the rounds of a measurement: in each round, every contender has one turn, in a new random order.
 
 use std::thread::sleep;
 
@@ -9,10 +9,11 @@ use crate::random::Random;
 use crate::summary::Table;
 use crate::workload::Failure;
 
-/// After so many failures a contender is not run any more: its row is invalid anyway, and each failure may cost a full time limit.
+/// After this many failures a contender isn't run any more: its row is invalid anyway, and each failure may cost a full time
+/// limit.
 pub(crate) const GIVE_UP_AFTER: usize = 5;
 
-/// What came of a contender's turn.
+/// The result of a contender's turn.
 #[derive(Debug)]
 pub(crate) enum Turn {
     /// It was measured, or it failed.
@@ -21,8 +22,8 @@ pub(crate) enum Turn {
     Stopped,
 }
 
-/// Gives all contenders their turns in all rounds. `turn` runs the contender of an index; its round is none while the contenders
-/// warm up. `summarise` makes the table of the rounds that were measured.
+/// Gives all contenders their turns in all rounds. `turn` runs the contender with this index; its round is `None` during the
+/// warm-up. `summarise` makes the table of the counted rounds.
 pub(crate) fn run(
     bench: &mut Bench,
     pace: &Pace,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Everything a run of the bench creates on disk: one directory, removed at the end, also after a signal.
+//! The files of one run of the bench: a single directory, which is removed at the end, also after a signal.
 
 use std::cell::Cell;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::launch::Invocation;
 use crate::oci::{self, BundleError};
 use crate::template::{Places, Template};
 
-/// What goes wrong while preparing or running a session.
+/// Why a session can't be prepared or run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionError {
     #[error("can't create a working directory below {}", path.display())]
@@ -28,7 +28,7 @@ pub(crate) enum SessionError {
     Signal { signal: i32, source: io::Error },
 }
 
-/// What ends a run early, with its number as it is kept.
+/// The signals that end a run early, each with its number.
 const SIGNALS: [(i32, usize); 3] =
     [(signal_hook::consts::SIGINT, 2), (signal_hook::consts::SIGTERM, 15), (signal_hook::consts::SIGHUP, 1)];
 
@@ -47,10 +47,10 @@ impl Session {
         let stop = Arc::new(AtomicBool::new(false));
         let which = Arc::new(AtomicUsize::new(0));
         for (signal, number) in SIGNALS {
-            // First which one, then that there is one: who sees the flag finds the number.
+            // Register the number before the flag: code that sees the flag finds the number.
             signal_hook::flag::register_usize(signal, Arc::clone(&which), number)
                 .map_err(|source| SessionError::Signal { signal, source })?;
-            // A flag and no exit: the stack unwinds to `main` in the ordinary way, and that removes the directory.
+            // A flag and no exit: the stack unwinds to `main`, and this removes the directory.
             signal_hook::flag::register(signal, Arc::clone(&stop))
                 .map_err(|source| SessionError::Signal { signal, source })?;
         }
@@ -63,17 +63,17 @@ impl Session {
         Ok(session)
     }
 
-    /// Where the workloads run: writable in every sandbox.
+    /// The directory in which the workloads run. It is writable in every sandbox.
     pub(crate) fn work(&self) -> PathBuf {
         self.directory.path().join("work")
     }
 
-    /// A directory beside it that no sandbox was asked to open. It holds a file `canary`.
+    /// A directory beside it that no sandbox was asked to show. It contains a file `canary`.
     pub(crate) fn outside(&self) -> PathBuf {
         self.directory.path().join("outside")
     }
 
-    /// `command` as `template` runs it, with whatever that needs on disk.
+    /// `command` as `template` runs it. Creates the files that this needs.
     pub(crate) fn invocation(
         &self,
         template: &Template,
@@ -97,23 +97,23 @@ impl Session {
         })
     }
 
-    /// A root file system with mount points and nothing else, for launchers that build on one.
+    /// A root file system that contains only mount points, for launchers that need one.
     fn root(&self) -> PathBuf {
         self.directory.path().join("root")
     }
 
-    /// By which sandboxes for agents let the working directory be written to, and a host be talked to as
-    /// `palisade --allow example.com` does. They all read the same form.
+    /// The settings by which sandboxes for agents make the working directory writable and allow the same host as
+    /// `palisade --allow example.com`. All of them read the same format.
     fn settings(&self) -> PathBuf {
         self.directory.path().join("settings.json")
     }
 
-    /// For files of the bench itself.
+    /// The directory for files of the bench itself.
     pub(crate) fn scratch(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Set when SIGINT, SIGTERM or SIGHUP arrived.
+    /// The flag that SIGINT, SIGTERM or SIGHUP sets.
     pub(crate) fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
@@ -145,7 +145,7 @@ impl Session {
             let path = self.root().join(name);
             prepare(path.clone(), symlink(Path::new("usr").join(name), &path))?;
         }
-        // The working directory keeps its path inside, so that one command line suits every launcher.
+        // The working directory has the same path inside, so that one command line suits every launcher.
         let work = self.work();
         let mount_point = self.root().join(work.strip_prefix("/").unwrap_or(&work));
         prepare(mount_point.clone(), fs::create_dir_all(&mount_point))
@@ -159,8 +159,8 @@ fn create_below(base: &Path) -> Result<TempDir, SessionError> {
     tempfile::Builder::new().prefix("palisade-bench-").tempdir_in(base).map_err(error)
 }
 
-/// Not below /tmp or /var/tmp if it can be helped: many sandboxes replace both, and the workload would not find its directory.
-/// Root's home is no better (firejail hides /root and /home from root), so root uses the system's cache directory.
+/// Avoids /tmp and /var/tmp if possible: many sandboxes replace both, and the workload would not find its directory. Root's
+/// home doesn't work either (firejail hides /root and /home from root), so root uses the system's cache directory.
 fn create_in_default() -> Result<TempDir, SessionError> {
     let cache = if rustix::process::geteuid().is_root() {
         Some(PathBuf::from("/var/cache"))

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Medians, quantiles and bootstrap intervals. No outlier is ever removed: a launcher that is slow now and then is slow now and then.
+//! Medians, quantiles and bootstrap intervals. No outlier is ever removed: a launcher that is sometimes slow is shown as
+//! sometimes slow.
 
 use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
 
-/// Resamples per interval. At 2,000 the ends of a 95% interval rest on 50 resamples each.
+/// Resamples per interval. With 2,000, each end of a 95% interval rests on 50 resamples.
 const RESAMPLES: usize = 2_000;
 
-/// How sure a claim of a difference is. In 40 comparisons of a command with itself more than two (5%) false claims come about
-/// once in 150 times at this confidence; at 95% they would in every third.
+/// The confidence of a claimed difference. In 40 comparisons of a command with itself, more than two (5%) false claims occur
+/// once in 150 times at this confidence. At 95% they would occur once in three times.
 pub(crate) const CONFIDENCE: f64 = 0.99;
 
 /// A median with its 95% bootstrap interval.
@@ -19,11 +20,11 @@ pub(crate) struct Estimate {
     pub(crate) median: f64,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// There is one value only: it has no interval, and both ends are the value.
+    /// There is only one value: it has no interval, and both ends are the value.
     pub(crate) single: bool,
 }
 
-/// An estimate in a file: without ends where there is one value only.
+/// An estimate in a file. It has no ends if there is only one value.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Written {
     median: f64,
@@ -52,17 +53,17 @@ impl From<Estimate> for Written {
 }
 
 impl Estimate {
-    /// One value, of which nothing more is known.
+    /// An estimate from one value.
     pub(crate) fn single(value: f64) -> Self {
         Self { median: value, low: value, high: value, single: true }
     }
 
-    /// The same in another unit, of which the larger number is still the larger.
+    /// The same estimate in another unit. `f` must be increasing.
     pub(crate) fn map(&self, f: impl Fn(f64) -> f64) -> Self {
         Self { median: f(self.median), low: f(self.low), high: f(self.high), single: self.single }
     }
 
-    /// In words: the median, and its interval where there is one. `head` words the first, `tail` the ends.
+    /// The estimate as text: the median, and its interval if there is one. `head` formats the median, `tail` the ends.
     pub(crate) fn words(&self, head: impl Fn(f64) -> String, tail: impl Fn(f64) -> String) -> String {
         if self.single {
             head(self.median)
@@ -128,16 +129,17 @@ pub(crate) fn estimate(values: &[f64], random: &mut Random) -> Option<Estimate> 
     })
 }
 
-/// An interval that holds the median of what `values` are samples of with at least this confidence, whatever their distribution:
-/// that of the sign test, between two of the values. `None` if there are too few of them for any such claim.
+/// An interval that contains the median of the distribution of `values` with at least this confidence, whatever the
+/// distribution is. It is the interval of the sign test, between two of the values. `None` if there are too few values for
+/// such a claim.
 ///
-/// Claims of a difference rest on it and not on the bootstrap, whose intervals are too short where samples are few or come in
-/// clusters. Contenders run in a new random order in each round: if they don't differ, each round's ratio is above 1 as often as
-/// below it, whatever the machine does, which is all that this test takes for granted.
+/// Claims of a difference use this interval and not the bootstrap: bootstrap intervals are too short if samples are few or
+/// clustered. Contenders run in a new random order in each round. So if they don't differ, each round's ratio is above 1 as
+/// often as below it, whatever the machine does. The test assumes nothing else.
 pub(crate) fn certain_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
     let sorted = sorted(values);
     let size = sorted.len();
-    // Of so many coins, the chance of at most `outside` heads may be half of what is left to error.
+    // For this many coin tosses, the chance of at most `outside` heads may be half of the permitted error.
     let allowed = (1.0 - confidence) / 2.0;
     let mut logarithm = -(size as f64) * core::f64::consts::LN_2;
     let (mut chance, mut outside) = (logarithm.exp(), 0);
@@ -150,18 +152,18 @@ pub(crate) fn certain_interval(values: &[f64], confidence: f64) -> Option<(f64, 
     Some((*sorted.get(below)?, *sorted.get(size - 1 - below)?))
 }
 
-/// Whether the median of `values` surely isn't `of`.
+/// Whether the median of `values` differs significantly from `of`.
 pub(crate) fn differs(values: &[f64], of: f64) -> bool {
     certain_interval(values, CONFIDENCE).is_some_and(|(low, high)| of < low || high < of)
 }
 
-/// Whether the medians of two series that were not measured in the same rounds surely differ: their certain intervals are apart.
+/// Whether the medians of two series from different rounds differ significantly: their intervals don't overlap.
 pub(crate) fn differ(one: &[f64], other: &[f64]) -> bool {
     let interval = |values| certain_interval(values, CONFIDENCE);
     interval(one).zip(interval(other)).is_some_and(|(one, other)| one.1 < other.0 || other.1 < one.0)
 }
 
-/// The ratio of the medians of two series that were *not* measured in the same rounds, each resampled on its own.
+/// The ratio of the medians of two series from *different* rounds. Each series is resampled separately.
 pub(crate) fn estimate_independent_ratio(
     numerator: &[f64],
     denominator: &[f64],
@@ -180,8 +182,8 @@ pub(crate) fn estimate_independent_ratio(
     })
 }
 
-/// The median of one resample with replacement. The values are sorted, so counting how often each rank was drawn and walking to the
-/// middle finds it without sorting again.
+/// The median of one resample with replacement. The values are sorted, so it is enough to count how often each rank was drawn
+/// and to walk to the middle, without sorting again.
 fn resampled_median(sorted: &[f64], random: &mut Random) -> f64 {
     let size = sorted.len();
     let mut drawn = vec![0_u32; size];
@@ -280,8 +282,8 @@ mod tests {
         );
     }
 
-    /// Tables of the sign test: the 99% interval of 8 values is the whole of them (2·2⁻⁸ = 0.8%), of 7 there is none, of 20 it
-    /// goes from the 4th to the 17th (2·0.0013), of 100 from the 37th to the 64th.
+    /// Tables of the sign test: the 99% interval of 8 values is all of them (2·2⁻⁸ = 0.8%), for 7 there is none, for 20 it
+    /// goes from the 4th to the 17th (2·0.0013), for 100 from the 37th to the 64th.
     #[test]
     fn certain_intervals_are_those_of_the_sign_test() {
         let of = |count: u32| certain_interval(&(1..=count).map(f64::from).collect::<Vec<_>>(), CONFIDENCE);
@@ -289,7 +291,7 @@ mod tests {
         assert_eq!(of(8), Some((1.0, 8.0)));
         assert_eq!(of(20), Some((4.0, 17.0)));
         assert_eq!(of(100), Some((37.0, 64.0)));
-        // Where 2⁻ⁿ is no number any more.
+        // Here 2⁻ⁿ is too small for a floating-point number.
         let (low, high) = of(4000).unwrap();
         assert!((low - 1919.0).abs() <= 2.0 && (high - 2082.0).abs() <= 2.0, "{low} {high}");
     }

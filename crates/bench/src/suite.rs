@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a suite is, and the registry of them.
+//! Defines a suite, and the registry of suites.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::bench::{Bench, BenchError};
 use crate::suites;
 use crate::summary::Report;
 
-/// Options that not every suite has.
+/// Options that only some suites have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum More {
     Nothing,
@@ -21,16 +21,16 @@ pub(crate) enum More {
 
 /// A group of measurements with a name on the command line.
 ///
-/// A suite gets a [`Bench`] with everything prepared (working directory, launcher, generator, options) and returns its tables; printing,
-/// files, plots and comparison are not its business.
+/// A suite gets a prepared [`Bench`] (working directory, launcher, generator, options) and returns its tables. Printing,
+/// files, plots and comparisons are not its task.
 pub(crate) trait Suite: Sync {
-    /// The verb.
+    /// The verb on the command line.
     fn name(&self) -> &'static str;
 
     /// One line for the help.
     fn about(&self) -> &'static str;
 
-    /// What it takes beside the options of all suites.
+    /// The suite's options in addition to those of all suites.
     fn more(&self) -> More {
         More::Nothing
     }
@@ -53,13 +53,13 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &suites::gate::Gate,
 ];
 
-/// Between the options and the runner: rounds for a workload that is only run every `divisor` rounds. Never fewer than ten (unless
-/// fewer were asked for): an interval from less says nothing.
+/// The number of rounds for a workload that runs only every `divisor` rounds. At least ten, unless fewer were requested: an
+/// interval from fewer values shows nothing.
 pub(crate) fn rounds(asked: usize, divisor: usize) -> usize {
     (asked / divisor).max(asked.min(10))
 }
 
-/// The rest after a launch.
+/// The pause after a launch.
 pub(crate) fn gap(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From series to rows: what a table says about each contender, and whether the table is to be trusted.
+//! Turns series into rows: the figures of each contender, and whether the table can be trusted.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,20 +8,20 @@ use crate::interleave::Series;
 use crate::random::Random;
 use crate::statistics::{Estimate, differs, estimate, median, quantile};
 
-/// A/A intervals wider than this say that differences of a few per cent can't be seen.
+/// If the A/A interval is wider than this, differences of a few per cent can't be detected.
 const WIDEST_QUIET: f64 = 0.05;
 
-/// One suite's result.
+/// The result of one suite.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) suite: &'static str,
     pub(crate) tables: Vec<Table>,
     pub(crate) missing: Vec<crate::entry::Missing>,
-    /// What the reader should know before comparing.
+    /// Notes for the reader, to know before comparing.
     pub(crate) notes: &'static [&'static str],
-    /// It is what was measured until a signal came, or what is measured so far.
+    /// The report is incomplete: a signal arrived, or the run still goes on.
     pub(crate) interrupted: bool,
-    /// The answer of a suite that asks a question with yes or no for one.
+    /// The answer of a suite that asks a yes-or-no question.
     pub(crate) answer: Option<bool>,
 }
 
@@ -30,7 +30,8 @@ impl Report {
         Self { suite, tables, missing: Vec::new(), notes: &[], interrupted: false, answer: None }
     }
 
-    /// Rows of this project's, or of its bench's, that failed, each with its table and why: the run is a failure.
+    /// The failed rows of this project or of the bench, each with its table and the reason. With any of them the run has
+    /// failed.
     pub(crate) fn own_failures(&self) -> Vec<String> {
         let rows = self.tables.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)));
         rows.filter(|(_, row)| !row.series.peer && row.figures.is_none())
@@ -45,7 +46,7 @@ impl Report {
             .collect()
     }
 
-    /// Whether a peer was compared with in each table that has any, and in one at least.
+    /// Whether a peer was compared with in each table that has peers, and in at least one table.
     pub(crate) fn has_compared(&self) -> bool {
         let mut compared = self
             .tables
@@ -57,28 +58,28 @@ impl Report {
     }
 }
 
-/// One workload, all contenders.
+/// One workload with all contenders.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) workload: String,
-    /// What kind of workload it is, where a suite has kinds.
+    /// The category of the workload, in suites that have categories.
     pub(crate) category: Option<&'static str>,
     pub(crate) rounds: usize,
     pub(crate) burst: usize,
     pub(crate) rows: Vec<Row>,
-    /// The baseline against itself. `None` if a baseline failed.
+    /// The baseline compared with itself. `None` if a baseline failed.
     pub(crate) control: Option<Control>,
-    /// What was to be reached.
+    /// The targets.
     pub(crate) goals: Vec<Goal>,
-    /// What it says beside the times.
+    /// Further tables of words.
     pub(crate) sections: Vec<Section>,
-    /// In what its times are shown.
+    /// The unit in which its times are shown.
     pub(crate) scale: Scale,
-    /// Its memory is that of processes which this one waited for: no figure of those is below this one's own peak.
+    /// The memory figures come from `wait4`: none of them is below this process's own peak.
     pub(crate) waited: bool,
 }
 
-/// A grid of words.
+/// A table of words.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Section {
     pub(crate) title: String,
@@ -86,7 +87,7 @@ pub(crate) struct Section {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// In what times are shown; they are kept in seconds.
+/// The unit in which times are shown. They are stored in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scale {
     #[default]
@@ -104,7 +105,7 @@ impl Scale {
         }
     }
 
-    /// In milliseconds, what is shown as so many.
+    /// The time in milliseconds for a value that is shown in this scale.
     pub(crate) fn of(self, seconds: f64) -> f64 {
         match self {
             Self::Milliseconds => seconds,
@@ -118,11 +119,11 @@ impl Scale {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) series: Series,
-    /// Only for a contender whose every run was verified.
+    /// Only if every run was verified.
     pub(crate) figures: Option<Figures>,
 }
 
-/// Times in seconds.
+/// The figures of a row; times are in seconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
     pub(crate) wall: Estimate,
@@ -140,12 +141,12 @@ pub(crate) struct Figures {
     pub(crate) max_rss: u64,
 }
 
-/// The A/A pair.
+/// The A/A control.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Control {
-    /// The second baseline's ratio to the first.
+    /// The ratio of the second baseline to the first.
     pub(crate) ratio: Estimate,
-    /// It surely differs, though it is the same: a false difference.
+    /// The ratio differs significantly although both are the same command: a false difference.
     #[serde(default)]
     pub(crate) differs: bool,
     /// Why the table should not be trusted.
@@ -153,7 +154,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// By the median of the rounds' ratios, and all of them.
+    /// Judges by the median of the rounds' ratios, and by all of them.
     pub(crate) fn judge(ratio: Estimate, ratios: &[f64]) -> Self {
         let differs = differs(ratios, 1.0);
         let noisy = if differs {
@@ -170,12 +171,12 @@ impl Control {
 }
 
 impl Table {
-    /// It has no rows, only words.
+    /// Whether it has only words and no rows.
     pub(crate) fn is_words(&self) -> bool {
         self.rows.is_empty() && !self.sections.is_empty()
     }
 
-    /// The first series is the baseline, the second the baseline again.
+    /// The first series is the baseline, the second is the baseline again.
     pub(crate) fn summarise(
         workload: &str,
         rounds: usize,
@@ -313,7 +314,7 @@ pub(crate) mod tests {
         assert!(table().control.unwrap().noisy.is_none());
         assert_eq!(judge(1.0, 0.99, 1.01, &[0.99, 1.01]), None);
         assert!(judge(1.02, 1.01, 1.03, &[1.02; 8]).unwrap().contains("differs from itself"));
-        // So few rounds are no reason to claim that.
+        // Seven rounds are too few for that claim.
         assert_eq!(judge(1.02, 1.01, 1.03, &[1.02; 7]), None);
         assert!(judge(1.0, 0.9, 1.1, &[1.0; 9]).unwrap().contains("20%"));
         assert!(judge(1.0, 1.0, 1.0, &[1.0]).unwrap().contains("one round"));

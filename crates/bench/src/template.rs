@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Command templates: how a launcher is told what to run.
+//! Command templates: how a launcher is given the command to run.
 //!
-//! A word that is exactly `{}` stands for all words of the command; `{}` inside a longer word stands for the command quoted for a
-//! POSIX shell; without any `{}` the command is appended. `{W}` is the working directory, `{ROOT}` an empty root prepared for
-//! launchers that want one, `{BUNDLE}` an OCI bundle that holds the command, `{SETTINGS}` a file by which a sandbox for
-//! agents lets the working directory be written to.
+//! A word that is exactly `{}` stands for all words of the command. `{}` inside a longer word stands for the command quoted
+//! for a POSIX shell. Without any `{}`, the command is appended. `{W}` is the working directory, `{ROOT}` an empty root for
+//! launchers that need one, `{BUNDLE}` an OCI bundle that contains the command, and `{SETTINGS}` a file by which a sandbox
+//! for agents makes the working directory writable.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// A template that can't be used.
+/// Why a template can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TemplateError {
     #[error("can't split `{text}` into words")]
@@ -24,7 +24,7 @@ pub(crate) enum TemplateError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<String>);
 
-/// What the places other than `{}` stand for.
+/// The values of the places other than `{}`.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     pub(crate) work: PathBuf,
@@ -42,7 +42,7 @@ impl Places {
 }
 
 impl Template {
-    /// Splits as a POSIX shell would, without any expansion.
+    /// Splits the text as a POSIX shell would, without expansion.
     pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
         let words = shell_words::split(text)
             .map_err(|source| TemplateError::Split { text: text.to_owned(), source })?;
@@ -56,12 +56,12 @@ impl Template {
         Self(words.iter().map(|&word| word.to_owned()).collect())
     }
 
-    /// The word that names the launcher's program. `None` if it is the workload itself.
+    /// The name of the launcher's program. `None` if the workload itself is the program.
     pub(crate) fn program(&self) -> Option<&str> {
         self.0.first().map(String::as_str).filter(|word| !word.contains("{}"))
     }
 
-    /// Whether the command has to be written to a bundle.
+    /// Whether the command must be written to a bundle.
     pub(crate) fn wants_bundle(&self) -> bool {
         self.0.iter().any(|word| word.contains("{BUNDLE}"))
     }
@@ -75,7 +75,7 @@ impl Template {
                 words.extend(command.iter().map(OsString::from));
                 placed = true;
             } else if word.contains("{}") {
-                // The places first: the workload's own text is never a template.
+                // The places are filled first: the workload's own text is never a template.
                 words.push(places.fill(word).replace("{}", &shell_words::join(command)).into());
                 placed = true;
             } else {
@@ -89,7 +89,7 @@ impl Template {
     }
 }
 
-/// `NAME=COMMAND` of `--with`.
+/// Parses `NAME=COMMAND` of `--with`.
 pub(crate) fn parse_named(text: &str) -> Result<(String, Template), TemplateError> {
     match text.split_once('=') {
         Some((name, command)) if !name.trim().is_empty() => {

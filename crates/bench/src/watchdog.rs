@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ends a run that takes too long, or that is in the way when the bench itself is asked to stop.
+//! Ends a run that takes too long, or that still runs when the bench itself is asked to stop.
 //!
-//! The thread wakes twice a second and does nothing else, so that it doesn't disturb what is measured. A process is watched only while
-//! it can't have been reaped (the runner disarms between `waitid(WNOWAIT)` and `wait4`), so that its id can't have passed to another.
+//! The thread wakes twice a second and does nothing else, so that it doesn't disturb the measurement. A process is watched
+//! only while it can't have been reaped (the runner disarms between `waitid(WNOWAIT)` and `wait4`). So its id can't belong to
+//! another process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 const TICK: Duration = Duration::from_millis(500);
-/// Between asking and forcing: a launcher needs a moment to take its sandbox down with it.
+/// The time between SIGTERM and SIGKILL: a launcher needs a moment to end its sandbox.
 const GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Watchdog {
         self.lock().watched = Some(Watched { pid, deadline: Instant::now() + limit, asked: None });
     }
 
-    /// Stops watching; true if the process had to be told to end.
+    /// Stops watching. Returns true if the process had to be ended.
     pub(crate) fn disarm(&self) -> bool {
         self.lock().watched.take().is_some_and(|watched| watched.asked.is_some())
     }
@@ -75,7 +76,7 @@ impl Watched {
             _ => return,
         };
         self.asked.get_or_insert_with(Instant::now);
-        // The process may have become a zombie meanwhile: nothing is left to end then, which is what was wanted.
+        // If the process is a zombie by now, it has ended as wanted.
         let _ = kill_process(self.pid, signal);
     }
 }
@@ -85,7 +86,7 @@ impl Drop for Watchdog {
         self.lock().quit = true;
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic in it was printed already.
+            // The thread's panic was printed already.
             let _ = thread.join();
         }
     }

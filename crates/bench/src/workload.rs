@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is run inside, and how each run is seen to have done its work.
+//! The commands that run inside, and how each run is verified.
 
 use std::fs;
 use std::io;
@@ -9,16 +9,16 @@ use std::process::Command;
 use crate::launch::Run;
 use crate::programs;
 
-/// What must be true of a run for it to count.
+/// The condition for a run to count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// Exit code 0. For programs without any effect; that the launcher runs commands at all is shown by the proof.
+    /// Exit code 0. For programs without any effect; the proof has shown that the launcher runs commands at all.
     Success,
     /// Exit code 0 and exactly this on standard output.
     Output(Vec<u8>),
     /// Exit code 0 and these lines on standard output, in any order.
     Lines(Vec<u8>),
-    /// Exit code 0 and a file with this in it, which is removed.
+    /// Exit code 0, and a file with this content, which is then removed.
     Wrote { path: PathBuf, content: Vec<u8> },
 }
 
@@ -58,7 +58,7 @@ impl Check {
             }
             Self::Wrote { path, content } => {
                 let found = fs::read(path);
-                // Not left for the next run, which would seem to have written it.
+                // Remove the file: otherwise the next run would seem to have written it.
                 let removed = fs::remove_file(path);
                 match (found, removed) {
                     (Ok(found), Ok(())) if found == *content => Ok(()),
@@ -78,7 +78,7 @@ fn sorted(text: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// The first line that says something, shortened for a table.
+/// The first line that isn't empty, shortened for a table.
 pub(crate) fn first_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
@@ -91,11 +91,11 @@ pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) command: Vec<String>,
     pub(crate) check: Check,
-    /// Long workloads get fewer rounds: one of this many.
+    /// Long workloads get fewer rounds: one round of this many.
     pub(crate) rounds_divisor: usize,
 }
 
-/// A workload that can't be prepared.
+/// Why a workload can't be prepared.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorkloadError {
     #[error("{program} is not installed")]
@@ -108,13 +108,13 @@ pub(crate) enum WorkloadError {
     Git { arguments: String, said: String },
 }
 
-/// `/bin/true`: nothing but the launch.
+/// `/bin/true`: only the launch is measured.
 pub(crate) fn nothing() -> Result<Workload, WorkloadError> {
     let command = vec![installed("true")?];
     Ok(Workload { name: "true", command, check: Check::Success, rounds_divisor: 1 })
 }
 
-/// An interpreter that starts and ends: some hundred file operations.
+/// An interpreter that starts and ends: several hundred file operations.
 pub(crate) fn python() -> Result<Workload, WorkloadError> {
     let command = vec![installed("python3")?, "-c".into(), "pass".into()];
     Ok(Workload { name: "python3 -c pass", command, check: Check::Success, rounds_divisor: 2 })
@@ -125,7 +125,7 @@ pub(crate) fn git_status(directory: &Path) -> Result<Workload, WorkloadError> {
     git(directory, "git status", &["status"])
 }
 
-/// The same repository, asked for something.
+/// A git command in the same repository.
 pub(crate) fn git(
     directory: &Path,
     name: &'static str,
@@ -184,15 +184,15 @@ pub(crate) fn git(
     })
 }
 
-/// What the sandbox costs once it stands: a shell that starts a hundred programs.
+/// The cost in a running sandbox: a shell that starts a hundred programs.
 pub(crate) fn hundred() -> Result<Workload, WorkloadError> {
     let script = format!("i=0; while [ $i -lt 100 ]; do {}; i=$((i+1)); done; echo $i", installed("true")?);
     let command = vec![installed("sh")?, "-c".into(), script];
     Ok(Workload { name: "100 × true", command, check: Check::Output(b"100\n".to_vec()), rounds_divisor: 5 })
 }
 
-/// A program of the system, by its full path: launchers search differently, and a shim in the user's PATH (pyenv, asdf) is a shell
-/// script that would drown what is measured.
+/// A program of the system, by its full path. Launchers search differently, and a shim in the user's PATH (pyenv, asdf) is a
+/// shell script whose cost would hide the measured one.
 pub(crate) fn installed(program: &'static str) -> Result<String, WorkloadError> {
     programs::of_the_system(program)
         .map(|path| path.to_string_lossy().into_owned())

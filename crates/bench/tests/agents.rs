@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The suite `agents`, as a user runs it. No time is asserted.
+//! Tests the suite `agents` as a user runs it. No time is asserted.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// With the peers that are in `peers`, and the system's programs.
+/// Runs the suite with the peers in `peers` and the system's programs.
 fn bench(peers: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_palisade-bench"))
         .args(["agents", "--gap", "0", "--seed", "3", "--json"])
@@ -36,7 +36,7 @@ fn is_empty(directory: &Path) -> bool {
 fn peers_are_run_if_they_are_here_and_named_if_not() {
     let (base, peers) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let greywall = peers.path().join("greywall");
-    // It runs everything, and isolates nothing.
+    // A fake peer that runs everything and isolates nothing.
     fs::write(&greywall, "#!/bin/sh\nwhile [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"\n").unwrap();
     fs::set_permissions(&greywall, fs::Permissions::from_mode(0o755)).unwrap();
     let directory = base.path().to_str().unwrap();
@@ -58,7 +58,7 @@ fn peers_are_run_if_they_are_here_and_named_if_not() {
     for workload in ["true", "curl"] {
         let found: Vec<_> = rows.iter().filter(|row| row["workload"] == workload).collect();
         if workload == "curl" && found.is_empty() {
-            // It isn't installed.
+            // The peer isn't installed.
             continue;
         }
         for row in &found {
@@ -82,14 +82,15 @@ fn peers_are_run_if_they_are_here_and_named_if_not() {
     assert!(is_empty(base.path()));
 }
 
-/// With the palisade of `PALISADE_BIN`; without one there is nothing to ask.
+/// Uses the palisade of `PALISADE_BIN`; without it the test does nothing.
 #[test]
 fn workloads_parts_and_the_network_are_measured() {
     let Some(palisade) = std::env::var_os("PALISADE_BIN").map(PathBuf::from).filter(|path| path.is_file())
     else {
         return;
     };
-    // Not in /tmp, where some sandboxes put an empty directory, nor in a repository, all of which is shown.
+    // Not in /tmp, which some sandboxes replace by an empty directory, and not in a repository, because sandboxes show all of
+    // it.
     let base = tempfile::tempdir_in("/var/tmp").unwrap();
     let peers = tempfile::tempdir().unwrap();
     let output = bench(

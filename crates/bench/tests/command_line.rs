@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a user of `palisade-bench` notices. No time is asserted.
+//! Tests the command line of `palisade-bench`. No time is asserted.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::fs;

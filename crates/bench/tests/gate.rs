@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade-bench gate`: what costs more is caught. The flaws are planted into a copy of the program that is measured, in front of its
-//! first instruction, so that every launch pays for them; nothing that is shipped has a switch for that.
+//! Tests that `palisade-bench gate` finds increased costs. The test plants flaws into a copy of the measured program, in
+//! front of its first instruction, so that every launch pays for them. No shipped program has a switch for that.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 #[cfg(target_arch = "x86_64")]
@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The palisade that is tested: the one that was given, else the one that was built with this program.
+/// The palisade to test: the given one, else the one that was built with this program.
 fn palisade() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_BIN_EXE_palisade-bench")).with_file_name("palisade");
     let given = std::env::var_os("PALISADE_BIN").map(PathBuf::from);
@@ -36,7 +36,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// A copy of `palisade` that runs `code` first. It has the same name: a program of another name asks what it was started as.
+    /// A copy of `palisade` that runs `code` first. It keeps the name: palisade examines the name by which it was started.
     #[cfg(target_arch = "x86_64")]
     fn planted(&self, palisade: &Path, code: &[u8]) -> PathBuf {
         let planted = self.at("planted").join(palisade.file_name().unwrap());
@@ -57,7 +57,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The rows of the table of that title: what, now, baseline, more, allowed, verdict.
+/// The rows of the table with this title: what, now, baseline, more, allowed, verdict.
 fn rows(output: &Output, title: &str) -> Vec<Vec<String>> {
     let document: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(output)));
@@ -89,7 +89,8 @@ fn one_more_stat_in_the_launch_is_caught() {
     assert_eq!(row("system calls of a launch")[5], "MORE");
 }
 
-/// The first process of a launch is stepped through twice: some 15 µs an instruction where a virtual machine is left for each.
+/// The first process of a launch is stepped through twice: about 15 µs per instruction where each causes a virtual-machine
+/// exit.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn five_percent_more_instructions_in_the_launch_are_caught() {
@@ -114,7 +115,7 @@ fn what_was_counted_of_another_profile_is_refused() {
     let palisade = Path::new("/bin/true").canonicalize().unwrap();
     let place = Place::new();
     assert!(place.gate(&palisade, &["--renew", "--skip-instructions"]).status.success());
-    // There are no instructions of it in the file.
+    // The baseline has no instruction counts for this profile.
     let refused = place.gate(&palisade, &[]);
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
     assert!(text(&refused).contains("can't be compared"), "{}", text(&refused));
@@ -130,14 +131,14 @@ fn without_a_baseline_it_says_how_to_get_one() {
     assert!(text(&refused).contains("gate --renew"), "{}", text(&refused));
 }
 
-/// The earlier one is the same program, and then this one is by far slower than that.
+/// First the earlier palisade is the same program. Then the present one is much slower.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn times_are_compared_with_an_earlier_palisade() {
     let Some(palisade) = palisade() else { return };
     let place = Place::new();
     let earlier = palisade.to_str().unwrap();
-    // A machine that does other things meanwhile makes neither of both slower.
+    // Other programs on the machine must not make either of them slower.
     let options = ["--no-counts", "--runs", "20", "--allow", "10", "--earlier", earlier];
     let same = place.gate(&palisade, &options);
     assert!(same.status.success(), "{}", text(&same));
@@ -145,7 +146,7 @@ fn times_are_compared_with_an_earlier_palisade() {
     let caught = place.gate(&planted, &options);
     assert_eq!(caught.status.code(), Some(1), "{}", text(&caught));
     assert_eq!(rows(&caught, "now / earlier, by the rounds' ratios")[0][3], "SLOWER");
-    // One that only says that it launches is no faster: it fails.
+    // A program that only pretends to launch isn't fast: it fails.
     let fake = place.gate(Path::new("/bin/true"), &options);
     assert_eq!(fake.status.code(), Some(1), "{}", text(&fake));
     assert!(text(&fake).contains("not that of the plain run"), "{}", text(&fake));

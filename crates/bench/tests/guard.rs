@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The suite `guard`, as root runs it. No time is asserted.
+//! Tests the suite `guard` as root runs it. No time is asserted.
 //!
-//! `PALISADE_TEST_HAS` declares what the machine has: where `fanotify` is declared, being unable to measure is a failure.
+//! `PALISADE_TEST_HAS` declares the machine's features. Where `fanotify` is declared, failing to measure is an error.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::fs;
@@ -21,7 +21,7 @@ fn bench(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether it can be run here.
+/// Whether the suite can run here.
 fn here() -> bool {
     let declared = std::env::var("PALISADE_TEST_HAS")
         .is_ok_and(|has| has.split(',').any(|feature| feature.trim() == "fanotify"));
@@ -63,7 +63,7 @@ fn scenarios_are_measured_and_what_is_missing_is_named() {
         return;
     }
     let base = tempfile::tempdir().unwrap();
-    // What is worked in a home is the last test's.
+    // The last test covers work in a home.
     let filter = ["--filter", "^(one program|many programs|open.close)"];
     let output = bench(base.path(), &["--runs", "2", "--json", "--daemon", "/no/such/palisaded"])
         .args(filter)
@@ -106,7 +106,7 @@ fn scenarios_are_measured_and_what_is_missing_is_named() {
     nothing_is_left(base.path());
 }
 
-/// With the palisaded of `PALISADED_BIN`; without one there is nothing to ask.
+/// Uses the palisaded of `PALISADED_BIN`; without it the test does nothing.
 #[test]
 fn palisaded_is_measured_enforcing() {
     let Some(daemon) = std::env::var("PALISADED_BIN").ok().filter(|_| here()) else { return };
@@ -128,7 +128,7 @@ fn palisaded_is_measured_enforcing() {
     nothing_is_left(base.path());
 }
 
-/// What is built is seen to be there, or why nothing was tried.
+/// The built files must exist, or the report must say why nothing was tried.
 #[test]
 fn a_home_is_worked_in() {
     if !here() {
@@ -139,7 +139,7 @@ fn a_home_is_worked_in() {
     fs::set_permissions(open.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let closed = tempfile::tempdir().unwrap();
     fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    // Something has to be measured.
+    // At least one thing must be measured.
     let more = "in a home|^open.close, steady/off";
     for (base, filter, reachable) in [(open.path(), "in a home", true), (closed.path(), more, false)] {
         let arguments = ["--runs", "1", "--quick", "--json", "--filter", filter, "--daemon", &daemon];

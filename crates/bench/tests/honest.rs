@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the bench must not hide: failures of its own rows, peers that do nothing, and what was measured when it is interrupted.
+//! Tests what the bench must not hide: failures of its own rows, peers that do nothing, and the results until an
+//! interruption.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::fs;
@@ -37,7 +38,7 @@ fn row<'d>(document: &'d Value, name: &str) -> &'d Value {
 #[test]
 fn a_row_of_ours_that_fails_makes_the_run_fail() {
     let base = tempfile::tempdir().unwrap();
-    // It claims to be Palisade, and runs the command without any wall around it.
+    // A fake Palisade that runs the command without any wall.
     let open =
         script(&base.path().join("palisade"), "while [ \"$1\" != -- ]; do shift; done; shift; exec \"$@\"");
     let run = |suite: &str, filter: &str| {
@@ -60,13 +61,13 @@ fn a_row_of_ours_that_fails_makes_the_run_fail() {
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("failed: ") && said.contains("does not isolate"), "{said}");
-    // What the call returns is not what Palisade was asked to answer.
+    // The call doesn't return the answer that Palisade was asked to give.
     let output = run("syscalls", "answered from outside .getpriority./palisade, answered$");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("palisade, answered: the call returned"), "{}", text(&output));
 }
 
-/// Peers found on PATH as real ones are.
+/// The peers are found on PATH, like real ones.
 #[test]
 fn broken_peers_are_reported_as_failed_and_fail_the_run_only_if_that_is_asked_for() {
     let base = tempfile::tempdir().unwrap();
@@ -143,7 +144,7 @@ fn what_was_measured_survives_a_signal() {
 fn who_is_killed_leaves_the_tables_that_were_complete() {
     let base = tempfile::tempdir().unwrap();
     let (work, results) = (base.path().join("work"), base.path().join("results.json"));
-    // The third table begins with the file of the second.
+    // The second table is in the file when the third one begins.
     let child = bench(&["aa", "--times", "100000", "--runs", "2", "--output"])
         .arg(&results)
         .arg("--directory")
@@ -216,7 +217,7 @@ fn no_plain_command_is_said_to_have_failed_where_there_is_none() {
     );
 }
 
-/// The real machine: forty comparisons of a command with itself.
+/// Forty comparisons of a command with itself, on the real machine.
 #[test]
 fn at_most_one_in_twenty_real_comparisons_of_the_same_shows_a_difference() {
     let base = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The command line of the suite, and short runs of its measurements.
+//! Tests of the bench's command line, and short runs of its suites.
 //!
-//! One program for all of them: each file here would otherwise be linked by itself.
+//! All tests are one program: otherwise each file here would be linked separately.
 #![forbid(unsafe_code)]
 
 mod agents;

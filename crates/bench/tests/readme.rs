@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The README's headline has the figures of the table beneath it.
+//! Tests that the README's headline has the figures of the table below it.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::path::Path;
 
-/// The text between two marks, which stand on both sides of it.
+/// The text between the opening and the closing form of a mark.
 fn marked<'a>(text: &'a str, mark: &str) -> &'a str {
     let (opened, closed) = (format!("<!-- bench:{mark} -->"), format!("<!-- /bench:{mark} -->"));
     let from = text.find(&opened).unwrap_or_else(|| panic!("{opened} is missing")) + opened.len();
@@ -12,7 +12,7 @@ fn marked<'a>(text: &'a str, mark: &str) -> &'a str {
     &text[from..from + length]
 }
 
-/// What a launcher's launch adds to the command's own start, in milliseconds: the median in the table's third column.
+/// What a launcher adds to the command's own time, in milliseconds: the median in the table's third column.
 fn added(table: &str, launcher: &str) -> f64 {
     let row = table.lines().find(|line| line.trim_start_matches(['|', '*', ' ']).starts_with(launcher));
     let row = row.unwrap_or_else(|| panic!("the table has no row of {launcher}"));
@@ -20,7 +20,7 @@ fn added(table: &str, launcher: &str) -> f64 {
     cell.split(' ').next().unwrap().parse().unwrap_or_else(|error| panic!("{cell}: {error}"))
 }
 
-/// `PALISADE_README=write` writes it.
+/// With `PALISADE_README=write`, the test writes the headline.
 #[test]
 fn the_headline_has_the_tables_figures() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");

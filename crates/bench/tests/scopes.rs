@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The suite `scopes`, as root runs it, with the program that measures. No time is asserted.
+//! Tests the suite `scopes` as root runs it, with the program that measures. No time is asserted.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::fs;
@@ -11,18 +11,19 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
 
-/// The program that measures: built beside the suite.
+/// The program that measures. It is built beside the suite.
 fn measurer() -> PathBuf {
     let suite = Path::new(env!("CARGO_BIN_EXE_palisade-bench"));
     let mut build = Command::new(env!("CARGO"));
-    // As the tests are built: what they have built already is found.
+    // Use the options of the tests' build, so that what is built already is used.
     build.args(["build", "--offline", "-q", "--workspace", "--all-features", "--example", "scopes"]);
     if suite.parent().is_some_and(|directory| directory.ends_with("release")) {
         build.arg("--release");
     }
     assert!(build.status().unwrap().success());
     let found = suite.with_file_name("examples").join("scopes");
-    // With a target of its own the suite is elsewhere than what belongs to this machine's C library.
+    // If the suite is built for another target, the measuring program is in another directory: it must use this machine's C
+    // library.
     if found.exists() { found } else { suite.ancestors().nth(3).unwrap().join("debug/examples/scopes") }
 }
 
@@ -33,7 +34,7 @@ fn bench(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Whether it can be run here: `PALISADE_TEST_HAS` declares what the machine has.
+/// Whether the suite can run here: `PALISADE_TEST_HAS` declares the machine's features.
 fn here() -> bool {
     let declared = std::env::var("PALISADE_TEST_HAS")
         .is_ok_and(|has| has.split(',').any(|feature| feature.trim() == "scopes"));
@@ -116,7 +117,7 @@ fn a_signal_ends_it() {
     let mut child = bench(base.path(), &options).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
     let children = format!("/proc/{0}/task/{0}/children", child.id());
-    // Its only child once it measures: the listing is over soon.
+    // This is its only child while it measures: listing the cases is over soon.
     let measuring = loop {
         let found = fs::read_to_string(&children).unwrap_or_default();
         let pid = found.split_whitespace().next().unwrap_or("none");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The suite `shell`, with a program that stands before a shell as the proxy does. No time is asserted.
+//! Tests the suite `shell` with a program that stands in for the proxy. No time is asserted.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn bench(directory: &Path, arguments: &[&str]) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
 }
 
-/// What is called like the proxy and is the shell alone; whatever else it does comes first.
+/// A fake proxy: it has the proxy's name, runs `first`, and then runs the shell alone.
 fn proxy(directory: &Path, first: &str) -> PathBuf {
     let path = directory.join("palisade");
     std::fs::write(
@@ -61,7 +61,7 @@ fn throughput_is_a_ratio_of_pairs() {
         let [low, median, high] = ["low", "median", "high"].map(|name| goal["seen"][name].as_f64().unwrap());
         assert!(0.0 < low && low <= median && median <= high, "{goal}");
     }
-    // For people, too.
+    // The text for people must have it, too.
     let text = std::fs::read_to_string(said).unwrap();
     assert!(text.contains("pty_throughput") && text.contains("throughput, of that without it"), "{text}");
     assert!(text.contains("≥ 0.95×") && !text.contains("dispatch_input"), "{text}");
@@ -70,7 +70,7 @@ fn throughput_is_a_ratio_of_pairs() {
 #[test]
 fn what_fails_or_is_cut_is_no_figure() {
     let base = tempfile::tempdir().unwrap();
-    // In its terminal cat fails, or prints less than it should.
+    // In its terminal, cat fails or prints less than it should.
     for (first, wanted) in [
         ("mkdir bin; printf '#!/bin/sh\\nexit 3\\n' > bin/cat", "ended with code 3 in palisade shell"),
         ("mkdir bin; printf '#!/bin/sh\\nhead -c 999 text\\n' > bin/cat", "has printed"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The suite `syscalls`, as a user runs it. No time is asserted, only that each mechanism did what its row says.
+//! Tests the suite `syscalls` as a user runs it. No time is asserted, only that each mechanism did what its row says.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use serde_json::Value;
@@ -57,7 +57,7 @@ fn a_server_is_put_under_load() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let row = &document["results"][0]["palisade"];
     assert_eq!((&row["name"], &row["valid"]), (&"native".into(), &true.into()), "{row}");
-    // And by its own processor time, of which there is some, and less than there was time.
+    // There are also rows by processor time. It is above zero and below the wall time.
     let results = document["results"].as_array().unwrap();
     let of_processor = |result: &&Value| {
         result["palisade"]["workload"].as_str().unwrap().ends_with("processor time")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nanoseconds of a verdict at exec, by the kernel's own run-time statistics, on a host whose security hooks take no
-//! programs: the guard's matrix code from a tracepoint. What differs is said in `src/programs/cost.bpf.c`.
+//! Measures the nanoseconds of a verdict at exec by the kernel's run-time statistics, on a host whose security hooks accept
+//! no programs. The guard's matrix code runs at a tracepoint instead. `src/programs/cost.bpf.c` says what differs.
 //!
 //! `cargo run --release -p palisade-bpf --example cost [EXECS [ROUNDS]]`, as root. The programs are attached alone, one
-//! after another in each round; the statistics' own cost (two clock readings) is in every figure, also in `nothing`.
+//! after another in each round. Every figure, also `nothing`, includes the cost of the statistics (two clock readings).
 
 use std::error::Error;
 use std::io::Read;
@@ -34,12 +34,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rounds = arguments.next().transpose()?.unwrap_or(5);
     let object = ObjectBuilder::default().open_memory(OBJECT)?.load()?;
     fill(&object)?;
-    // SAFETY: needed because libbpf-rs lacks the call; it takes a number and returns a descriptor or a negative number.
+    // SAFETY: needed because libbpf-rs lacks the call. Sound: it takes a number and returns a descriptor or a negative
+    // number.
     let descriptor = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
     if descriptor < 0 {
         return Err(std::io::Error::last_os_error().into());
     }
-    // SAFETY: needed to give it back at the end; it is open, and nobody else knows of it.
+    // SAFETY: needed to close the descriptor at the end. Sound: it is open, and no other code owns it.
     let _statistics = unsafe { OwnedFd::from_raw_fd(descriptor) };
 
     let cases = [
@@ -71,7 +72,7 @@ fn map<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::Map<'a>, Box<dyn
     object.maps().find(|map| map.name() == name).ok_or_else(|| format!("no map {name}").into())
 }
 
-/// This program has class 3, and everybody may execute that.
+/// Gives this program class 3, which every task may execute.
 fn fill(object: &Object) -> Result<(), Box<dyn Error>> {
     map(object, "settings")?.update(&[0; 4], &SETTINGS, MapFlags::ANY)?;
     let mut table = vec![0xff; 1280];
@@ -85,7 +86,7 @@ fn fill(object: &Object) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Nanoseconds a run, while a child executes itself again and again; a task's storage outlives its execs.
+/// Nanoseconds per run, while a child executes itself again and again; a task's storage outlives its execs.
 fn measure(object: &Object, program: &str, marked: bool, execs: usize) -> Result<f64, Box<dyn Error>> {
     let program = object.progs_mut().find(|found| found.name() == program).ok_or("no such program")?;
     let mut child = Command::new(std::env::current_exe()?)
@@ -116,7 +117,7 @@ fn run_time(program: BorrowedFd<'_>) -> Result<(u64, u64), Box<dyn Error>> {
     Ok((field("run_time_ns:")?, field("run_cnt:")?))
 }
 
-/// The child: waits for the end of its input, then executes itself until none is left.
+/// The child's main function: waits for the end of its input, then executes itself `left` times.
 fn again(left: &str) -> Result<(), Box<dyn Error>> {
     let left: usize = left.parse()?;
     std::io::stdin().read_to_end(&mut Vec::new())?;

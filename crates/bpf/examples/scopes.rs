@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What scopes cost, by the kernel's own run-time statistics: for each depth, with nothing marked, marked, and watched;
-//! beside it what others do, rebuilt; and what tables of marks do when a tree of processes is larger than they are.
+//! Measures the cost of scopes by the kernel's run-time statistics: for each depth, with nothing marked, marked, and
+//! watched. Also measures other designs, rebuilt, and what tables of marks do when a tree of processes is larger than they
+//! are.
 //!
-//! The measuring half of `palisade-bench scopes`, which is static and can't load programs; what it prints, a line of JSON each,
-//! the other half makes sense of. It is no part of the daemon, which has no use for what others do. By itself, as root:
-//! `cargo run --release -p palisade-bpf --example scopes -- [--commands N] [--rounds N] [--only TEXT]…`.
+//! This is the measuring half of `palisade-bench scopes`, which is static and can't load programs. It prints one line of
+//! JSON for each measurement, and `palisade-bench` evaluates them. It isn't part of the daemon, which doesn't need the
+//! other designs. To run it alone, as root: `cargo run --release -p palisade-bpf --example scopes -- [--commands N]
+//! [--rounds N] [--only TEXT]…`.
 //!
-//! The load is kept to one core and preferred there to everything else. What programs see of others on the host counts as
-//! unmarked runs; the load is most of it. The statistics' own cost (two clock readings) is in every figure; `nothing` is that alone.
+//! The load runs on one core with the highest priority there. Runs of the programs for other processes of the host count as
+//! unmarked runs; most runs are the load's. Every figure includes the cost of the statistics (two clock readings);
+//! `nothing` is that cost alone.
 
 #[path = "scopes/cases.rs"]
 mod cases;
@@ -27,7 +30,7 @@ pub(crate) const RIVALS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rival
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// What is asked for.
+/// The command line options.
 struct Options {
     commands: usize,
     rounds: usize,
@@ -78,7 +81,7 @@ fn main() -> Result<()> {
     if wanted("pressure") { pressure::all() } else { Ok(()) }
 }
 
-/// As JSON.
+/// Formats figures as a JSON array.
 pub(crate) fn list(figures: &[f64]) -> String {
     let figures: Vec<String> = figures.iter().map(|figure| format!("{figure:.1}")).collect();
     format!("[{}]", figures.join(","))

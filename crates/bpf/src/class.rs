@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Classes and the matrix. Plain data: what the kernel side answers for a matrix can be computed here.
+//! Classes and the class matrix, as plain data. Tests can compute here what the kernel side answers for a matrix.
 
 /// How many classes there are of each kind: a row of the matrix is one 64-bit word.
 pub const CLASSES: usize = 64;
 
-/// What is executed: a file's class, or one of four that the kernel side gives out itself.
+/// The class of what is executed: a file's class, or one of four that the kernel side assigns itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectClass(u8);
 
 impl ObjectClass {
-    /// No class: nobody gave one, it was taken away by a change, or it is of an older generation.
+    /// No class: the file was never given one, a change removed it, or it is of an older generation.
     pub const UNCLASSIFIED: Self = Self(0);
-    /// Executable memory that no file backs, or a file's pages that were written to in memory.
+    /// Executable memory without a file, or a file's pages that were changed in memory.
     pub const ANONYMOUS: Self = Self(1);
     /// memfd, shared anonymous memory, SysV shared memory.
     pub const MEMORY_FILE: Self = Self(2);
-    /// No class, on a file system that is left alone ([`crate::GuardPrograms::spare`]).
+    /// No class, on a file system that is exempt ([`crate::GuardPrograms::spare`]).
     pub const SPARED: Self = Self(62);
-    /// The file of the proof ([`crate::support::Proof`]): no matrix lets anybody execute it.
+    /// The file of the proof ([`crate::support::Proof`]): no matrix allows executing it.
     pub(crate) const PROOF: Self = Self(63);
 
     /// A class of the caller's own.
@@ -39,14 +39,15 @@ impl ObjectClass {
     }
 }
 
-/// Who executes: a task's class, inherited at fork.
+/// The class of the task that executes, inherited at fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SubjectClass(u8);
 
 impl SubjectClass {
-    /// Every task that was given none.
+    /// Every task that has no other class.
     pub const DEFAULT: Self = Self(0);
-    /// The daemon: nothing is refused. Its threads inherit it; its children and what it executes don't.
+    /// The daemon: nothing is refused. Its threads inherit this class; its children and the programs that it executes
+    /// don't.
     pub const EXEMPT: Self = Self(63);
 
     /// A class of the caller's own.
@@ -68,13 +69,13 @@ impl SubjectClass {
     }
 }
 
-/// What is asked.
+/// The kinds of access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Access {
-    /// `execve`: the program, a script and its interpreter.
+    /// `execve`: the program, a script, and the script's interpreter.
     Execute = 0,
-    /// Executable memory: `mmap` with `PROT_EXEC`, `mprotect` that adds it.
+    /// Executable memory: `mmap` with `PROT_EXEC`, or `mprotect` that adds it.
     Map = 1,
 }
 
@@ -83,19 +84,19 @@ impl Access {
     pub const ALL: [Self; 2] = [Self::Execute, Self::Map];
 }
 
-/// What becomes of a refusal.
+/// What happens when the matrix refuses an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Mode {
-    /// Nothing is judged; classes are still taken away by changes.
+    /// Nothing is judged. Changes still remove classes.
     Off = 0,
-    /// What would be refused is reported and happens.
+    /// The access is reported and happens.
     Permissive = 1,
-    /// It is reported and fails with EPERM.
+    /// The access is reported and fails with EPERM.
     Enforce = 2,
 }
 
-/// Who may do what with what: everything is refused but what was allowed.
+/// Which access a subject has to an object. Everything that isn't allowed is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
     allowed: [[u64; CLASSES]; Access::ALL.len()],
@@ -117,15 +118,15 @@ impl Matrix {
         self
     }
 
-    /// Takes back what [`Matrix::allow`] gave.
+    /// Removes what [`Matrix::allow`] allowed.
     pub fn refuse(&mut self, access: Access, subject: SubjectClass, object: ObjectClass) -> &mut Self {
         self.allowed[access as usize][usize::from(subject.0)] &= !(1 << object.0);
         self
     }
 
-    /// Makes a task that executes a file of class `object` a `subject`; otherwise it stays what it was.
+    /// A task that executes a file of class `object` gets the class `subject`; otherwise a task keeps its class.
     ///
-    /// [`SubjectClass::EXEMPT`] can't be had by executing something: it is ignored.
+    /// A task can't get [`SubjectClass::EXEMPT`] by executing a file: that is ignored.
     pub fn becomes(&mut self, object: ObjectClass, subject: SubjectClass) -> &mut Self {
         if subject != SubjectClass::EXEMPT {
             self.becomes[usize::from(object.0)] = Some(subject);
@@ -133,7 +134,7 @@ impl Matrix {
         self
     }
 
-    /// The verdict.
+    /// Whether the matrix allows the access.
     #[must_use]
     pub fn allows(&self, access: Access, subject: SubjectClass, object: ObjectClass) -> bool {
         subject == SubjectClass::EXEMPT

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a file gets its class without anybody changing it on the way.
+//! Gives a file its class, and ensures that no process changes the file during that.
 //!
-//! 1. An unconfirmed record is put into the inode's storage. Every descriptor that is opened for writing from here on
-//!    takes it away again.
-//! 2. A read lease is taken: it is had only if no descriptor for writing is open. So nobody is left whom 1 missed.
+//! 1. An unconfirmed record is put into the inode's storage. Every later open for writing removes this record.
+//! 2. A read lease is taken. The kernel grants it only if no descriptor is open for writing. So step 1 missed no writer.
 //! 3. The caller reads the file and decides.
 //! 4. The record is confirmed only if it is still there (`BPF_EXIST`).
 //!
-//! Where a confirmed record is there already, of whatever generation, nobody has written since it was: it stays in force
-//! while the file is read again (3, 4), so that who executes it meanwhile isn't refused.
+//! If a confirmed record of any generation is there already, the file wasn't written since. That record stays in force
+//! while the file is read again (steps 3 and 4), so that executing the file meanwhile isn't refused.
 //!
-//! Two that classify one file would put back each other's records; so one waits for the other. Between processes nobody
-//! sees to that: there is one daemon.
+//! Two threads that classify the same file would undo each other's records, so one waits for the other. This doesn't work
+//! between processes: only one daemon may classify.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -26,8 +25,8 @@ use crate::guard::GuardPrograms;
 use crate::layout::{self, Record};
 use crate::lease::Lease;
 
-/// File systems (`linux/magic.h`) whose files change only through this kernel's own files and inodes. On others (NFS,
-/// FUSE, 9p) somebody else may write.
+/// File systems (`linux/magic.h`) whose files change only through this kernel's own files and inodes. On other file systems
+/// (NFS, FUSE, 9p) another machine or process may write unseen.
 const OWN_FILE_SYSTEMS: &[u64] = &[
     0xef53,      // ext2, ext3, ext4
     0x5846_5342, // xfs
@@ -41,25 +40,25 @@ const OWN_FILE_SYSTEMS: &[u64] = &[
     0xe0f5_e1e2, // erofs
     0x9660,      // iso9660
     0x4d44,      // vfat
-    0x794c_7630, // overlayfs: what is written to its layers from elsewhere isn't seen
+    0x794c_7630, // overlayfs: a write to its layers by another path isn't seen
 ];
 
 impl GuardPrograms {
-    /// Gives a file the class `class`, for what is in it now. `file` must have been opened for reading only.
+    /// Gives a file the class `class`, for its present content. `file` must have been opened for reading only.
     ///
     /// # Errors
-    /// If it can't have a class, or is open for writing.
+    /// If the file can't have a class, or is open for writing.
     pub fn classify(&self, file: BorrowedFd<'_>, class: ObjectClass) -> Result<(), ClassifyError> {
         self.classify_by(file, |_| Ok::<_, ClassifyError>(Some(class))).map(|_| ())
     }
 
-    /// Lets `read` read the file while nobody writes, and gives it the class that `read` returns, if any.
+    /// Lets `read` read the file while no process writes to it, and gives it the class that `read` returns, if any.
     ///
-    /// Who wants to write meanwhile waits (for up to 45 s, `/proc/sys/fs/lease-break-time`) and, if it came to that,
-    /// the file is left without class.
+    /// A process that wants to write meanwhile waits (for up to 45 s, `/proc/sys/fs/lease-break-time`). If that time ends,
+    /// the file is left without a class.
     ///
     /// # Errors
-    /// If it can't have a class, is open for writing, was changed meanwhile, or `read` fails.
+    /// If the file can't have a class, is open for writing, was changed meanwhile, or `read` fails.
     pub fn classify_by<E: From<ClassifyError>>(
         &self,
         file: BorrowedFd<'_>,
@@ -83,7 +82,7 @@ impl GuardPrograms {
         let decided = match lease {
             Ok(lease) => {
                 let decided = read(file);
-                // Confirmed before the lease ends: who waited opens after this, and takes the class away.
+                // Confirm before the lease ends: a waiting writer's open follows this, and removes the class.
                 let confirmed = match &decided {
                     Ok(Some(class)) => put(class.number(), true, MapFlags::EXIST),
                     _ => Ok(()),
@@ -109,7 +108,7 @@ impl GuardPrograms {
         decided
     }
 
-    /// Takes a file's class away; that it had none is no error.
+    /// Removes a file's class. A file without class is no error.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -122,7 +121,7 @@ impl GuardPrograms {
         }
     }
 
-    /// The class that a file has, if it is confirmed, of this generation, and not about to end.
+    /// The class of a file, if it is confirmed, of this generation, and not about to end.
     ///
     /// # Errors
     /// If the map can't be read.
@@ -143,7 +142,7 @@ impl GuardPrograms {
     }
 }
 
-/// Nobody else classifies this file meanwhile.
+/// The right to classify this file; no other thread classifies it meanwhile.
 struct Turn<'a> {
     programs: &'a GuardPrograms,
     file: (u64, u64),
@@ -168,10 +167,10 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Device and inode of what may have a class.
+/// Device and inode of a file that may have a class.
 fn check(file: BorrowedFd<'_>) -> Result<(u64, u64), ClassifyError> {
     let stat = fstat(file).map_err(|error| ClassifyError::Stat(error.into()))?;
-    // A memfd has no name; nor has what was deleted, and nobody will find it again.
+    // A memfd has no name. Nor has a deleted file, and no process can open it by name again.
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink == 0 {
         return Err(ClassifyError::NotAFile);
     }

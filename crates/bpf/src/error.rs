@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why something about the programs failed.
+//! The errors of loading, attaching and using the eBPF programs.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::class::ObjectClass;
 
-/// Why something about the programs failed.
+/// Why an operation on the eBPF programs failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel's types can't be read: without them the programs can't be fitted to it.
+    /// The kernel's types can't be read. Without them the programs can't be adapted to the kernel.
     #[error("read the kernel's types (BTF)")]
     Btf(#[source] libbpf_rs::Error),
     /// The hook is not in the kernel's types: an LSM without BPF, or a kernel older than 6.1.
     #[error("this kernel's LSM has no hook {0}")]
     Hook(&'static str),
-    /// The embedded object isn't one.
+    /// The embedded object is invalid.
     #[error("open the embedded eBPF object")]
     Open(#[source] libbpf_rs::Error),
-    /// The kernel didn't take the programs.
+    /// The kernel refused the programs.
     #[error("load the eBPF programs{}", said(.log))]
     Load {
-        /// The number of the error, where it is known.
+        /// The error's number, if it is known.
         errno: Option<i32>,
-        /// What the verifier and libbpf said, its end.
+        /// The end of the messages of the verifier and libbpf.
         log: String,
         /// The kernel's error.
         source: libbpf_rs::Error,
     },
-    /// A program isn't attached.
+    /// A program couldn't be attached.
     #[error("attach the eBPF program {program}")]
     Attach {
         /// Its name.
@@ -45,47 +45,47 @@ pub enum Error {
     /// A map that must be there isn't.
     #[error("the eBPF map {0} is missing")]
     Missing(&'static str),
-    /// A map wasn't read or written.
+    /// A map couldn't be read or written.
     #[error("{operation} in the eBPF map {map}")]
     Map {
         /// What was tried.
         operation: &'static str,
-        /// On which map.
+        /// The map.
         map: &'static str,
         /// The kernel's error.
         source: libbpf_rs::Error,
     },
-    /// Pinned by another version of this program.
+    /// Another version of this program made the pins.
     #[error("what is pinned below {} has layout {found}, this program's is {wanted}", .directory.display())]
     Layout {
-        /// Where.
+        /// The directory of the pins.
         directory: PathBuf,
-        /// The other's.
+        /// The layout of the pins.
         found: u32,
-        /// Ours.
+        /// The layout of this program.
         wanted: u32,
     },
-    /// Something about the pins failed.
+    /// An operation on the pins failed.
     #[error("{operation} {}", .path.display())]
     Pin {
         /// What was tried.
         operation: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
         /// The kernel's error.
         source: libbpf_rs::Error,
     },
-    /// Something about files failed.
+    /// An operation on a file failed.
     #[error("{operation} {}", .path.display())]
     File {
         /// What was tried.
         operation: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
         /// The kernel's error.
         source: io::Error,
     },
-    /// A task has no descriptor.
+    /// No descriptor of a task could be opened.
     #[error("open task {task} by descriptor")]
     Task {
         /// Its number.
@@ -93,7 +93,7 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel didn't run a program that was ordered to run.
+    /// The kernel didn't run a program on request.
     #[error("run the eBPF program {program}")]
     Run {
         /// Its name.
@@ -101,39 +101,39 @@ pub enum Error {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The proof needs a mode in which something is judged.
+    /// The proof needs a mode in which accesses are judged.
     #[error("prove that the programs are called: their mode is off")]
     Off,
-    /// The programs were asked while they enforce, and what nobody may execute was not refused.
+    /// The programs were called while they enforce, and didn't refuse a file that no process may execute.
     #[error("prove that the programs are called: they were, and refused nothing")]
     NotRefused,
-    /// No directory is fit for the proof's file: all are mounted without the right to execute.
+    /// No directory is suitable for the proof's file: all are mounted `noexec`.
     #[error("prove that the programs are called: no directory in which a file may be executed")]
     NoPlace,
 }
 
-/// Why a file was not given a class.
+/// Why a file wasn't given a class.
 #[derive(Debug, thiserror::Error)]
 pub enum ClassifyError {
-    /// Not a regular file with a name.
+    /// It isn't a regular file with a name.
     #[error("classify: it isn't a regular file with a name")]
     NotAFile,
-    /// Its file system may change files without the kernel seeing it.
+    /// Its file system may change files unseen by the kernel.
     #[error("classify: the contents of its file system (type {0:#x}) may change unseen")]
     FileSystem(u64),
-    /// Somebody has it open for writing.
+    /// A process has it open for writing.
     #[error("classify: it is open for writing")]
     Writer,
-    /// It was changed, or opened to be changed, while it was read.
+    /// It was changed, or opened for writing, while it was read.
     #[error("classify as {0:?}: it was changed meanwhile")]
     Changed(ObjectClass),
-    /// Its file system has no leases, so nobody can say who writes.
+    /// Its file system has no leases, so writers can't be detected.
     #[error("classify: take a lease")]
     Lease(#[source] io::Error),
-    /// The descriptor tells nothing.
+    /// The file's attributes can't be read.
     #[error("classify: read the file's attributes")]
     Stat(#[source] io::Error),
-    /// The map wasn't written.
+    /// The map couldn't be written.
     #[error(transparent)]
     Map(#[from] Error),
 }
@@ -142,10 +142,10 @@ fn said(log: &str) -> String {
     if log.is_empty() { String::new() } else { format!(": {}", log.trim_end()) }
 }
 
-/// The number of the error below `error`, where the kernel gave one.
+/// The number of the error below `error`, if the kernel gave one.
 ///
-/// libbpf-rs tells only a kind, and EPERM (the kernel refuses programs here) and EACCES (the verifier refuses this
-/// program) are of one kind. The words end with the standard library's `(os error N)`.
+/// libbpf-rs reports only a kind of error. EPERM (the kernel refuses programs here) and EACCES (the verifier refuses this
+/// program) have the same kind. The text ends with the standard library's `(os error N)`.
 pub(crate) fn errno(error: &libbpf_rs::Error) -> Option<i32> {
     let words = format!("{error:#}");
     let (_, number) = words.rsplit_once("(os error ")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the programs report.
+//! The events that the guard's programs report.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use crate::class::{Access, ObjectClass, SubjectClass};
 pub struct Event {
     /// `CLOCK_BOOTTIME`.
     pub time: Duration,
-    /// What was asked.
+    /// The access that was requested.
     pub access: Access,
-    /// What was answered.
+    /// The answer.
     pub verdict: Verdict,
-    /// Who asked.
+    /// The class of the task that requested it.
     pub subject: SubjectClass,
-    /// What for.
+    /// The class of the file or memory.
     pub object: ObjectClass,
     /// Why the object has that class.
     pub reason: Reason,
@@ -26,44 +26,44 @@ pub struct Event {
     pub process: u32,
     /// Its real user, in the first user namespace.
     pub uid: u32,
-    /// Its name, up to 15 bytes, as it was before the exec.
+    /// Its name, up to 15 bytes, from before the exec.
     pub comm: Vec<u8>,
     /// Major and minor number of the file's file system; zeros for anonymous memory.
     pub device: (u32, u32),
-    /// The file's number there.
+    /// The file's inode number.
     pub inode: u64,
-    /// The file as the task's root sees it. `mprotect` isn't told it, nor are paths above 1,023 bytes.
+    /// The file's path as the task's root directory shows it. Missing for `mprotect`, and for paths above 1,023 bytes.
     pub path: Option<Vec<u8>>,
 }
 
-/// What was answered.
+/// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Reported only where that was asked for.
+    /// Allowed. Reported only if [`crate::GuardPrograms::report_allowed`] asks for it.
     Allowed,
-    /// EPERM.
+    /// Refused with EPERM.
     Refused,
-    /// Permissive: it happened.
+    /// The mode is permissive: the access happened.
     WouldBeRefused,
 }
 
 /// Why an object has its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// It was given it.
+    /// User space gave it.
     Classified,
-    /// Nobody gave it one, or the file was changed since, or the kernel dropped it from its caches.
+    /// The file was never given a class, or was changed since, or the kernel dropped its inode from the cache.
     Never,
     /// Its class is of an older generation.
     Stale,
-    /// Somebody has it open for writing.
+    /// A process has the file open for writing.
     Writer,
-    /// It is being read by who classifies it.
+    /// The guard is reading the file to classify it.
     Unconfirmed,
     /// Its file system was mounted inside a user namespace.
     Foreign,
-    /// It is memory.
+    /// It is memory without a file.
     Memory,
-    /// It is on a file system that is left alone.
+    /// It is on a file system that is exempt.
     Spared,
 }

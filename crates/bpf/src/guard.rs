@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guard's programs, from loading to pins.
+//! Loads, attaches and pins the guard's programs, and accesses their maps.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -18,8 +18,8 @@ use crate::pins::Pins;
 /// Clang's output for `programs/guard.bpf.c`.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.bpf.o"));
 
-/// The programs, in the order in which they are attached: what takes classes away before what believes them. Of those
-/// in one line the kernel takes one.
+/// The programs, in the order in which they are attached: first those that remove classes, then those that rely on classes. Of
+/// the programs in one line, the kernel accepts one.
 const PROGRAMS: &[&[&str]] = &[
     &["palisade_open"],
     &["palisade_attr_2", "palisade_attr_3"],
@@ -32,18 +32,18 @@ const PROGRAMS: &[&[&str]] = &[
     &["palisade_protect"],
 ];
 
-/// Whether what was classified stays so.
+/// Whether the classes given so far stay valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Classes {
-    /// The numbers mean what they meant.
+    /// Class numbers keep their meaning, so classes stay valid.
     Keep,
-    /// Every class given so far, to files and tasks, counts as not given.
+    /// Every class given so far, to files and tasks, becomes invalid.
     Invalidate,
 }
 
 /// The guard's programs and their maps: loaded, attached, or found pinned.
 ///
-/// Nothing is judged before the mode is set. Dropped, the programs go, unless they are pinned.
+/// Nothing is judged before the mode is set. When this is dropped, the programs end, unless they are pinned.
 #[derive(Debug)]
 pub struct GuardPrograms {
     settings: MapHandle,
@@ -54,19 +54,18 @@ pub struct GuardPrograms {
     subjects: MapHandle,
     objects: MapHandle,
     spared: MapHandle,
-    /// Until attached: then the links hold the programs.
+    /// The object until the programs are attached; afterwards the links hold the programs.
     object: Option<Object>,
     links: Vec<(String, Link)>,
-    /// What is being classified: device and inode.
+    /// Device and inode of the files that are being classified.
     pub(crate) reading: (Mutex<BTreeSet<(u64, u64)>>, Condvar),
 }
 
 impl GuardPrograms {
-    /// Has the kernel verify and load the programs, attached to nothing yet.
+    /// Lets the kernel verify and load the programs. Nothing is attached yet.
     ///
     /// # Errors
-    /// If the kernel has no types, lacks a hook, or refuses. See [`crate::support::probe`] for which of these are to be
-    /// expected.
+    /// If the kernel has no types, lacks a hook, or refuses. [`crate::support::probe`] tells which of these are expected.
     pub fn load() -> Result<Self, Error> {
         let kernel = Btf::from_vmlinux().map_err(Error::Btf)?;
         let setattr = parameters(&kernel, "bpf_lsm_inode_setattr").ok_or(Error::Hook("inode_setattr"))?;
@@ -100,10 +99,10 @@ impl GuardPrograms {
         Ok(programs)
     }
 
-    /// Attaches them. Already attached ones stay.
+    /// Attaches the programs. Attached programs stay attached.
     ///
     /// # Errors
-    /// If one can't be: then none is. That all are doesn't mean that the kernel calls them: [`Self::prove`].
+    /// If one program can't be attached; then none is. Success doesn't prove that the kernel calls them: use [`Self::prove`].
     pub fn attach(&mut self) -> Result<(), Error> {
         let Some(object) = &self.object else { return Ok(()) };
         let mut links = Vec::new();
@@ -124,10 +123,10 @@ impl GuardPrograms {
         Ok(())
     }
 
-    /// Pins maps and links, so that they stay in force when this process ends, however it ends.
+    /// Pins maps and links, so that they stay in force when this process ends for any reason.
     ///
     /// # Errors
-    /// If they aren't attached, or one can't be pinned: then none is.
+    /// If the programs aren't attached, or something can't be pinned; then nothing is.
     pub fn pin(&mut self, pins: &Pins) -> Result<(), Error> {
         self.complete()?;
         pins.all_or_none(|| self.pin_all(pins))
@@ -150,10 +149,10 @@ impl GuardPrograms {
         Ok(())
     }
 
-    /// Opens what another process pinned; `None` if there is nothing.
+    /// Opens what another process pinned; `None` if nothing is pinned.
     ///
     /// # Errors
-    /// If a pin is missing or of another version: [`Pins::clear`], then load anew.
+    /// If a pin is missing or of another version. Then use [`Pins::clear`] and load again.
     pub fn open(pins: &Pins) -> Result<Option<Self>, Error> {
         if !pins.exist() {
             return Ok(None);
@@ -197,7 +196,7 @@ impl GuardPrograms {
         Ok(Some(programs))
     }
 
-    /// Whether every program is attached.
+    /// Checks that every program is attached.
     fn complete(&self) -> Result<(), Error> {
         let missing = PROGRAMS.iter().find(|either| !self.attached().any(|name| either.contains(&name)));
         missing.map_or(Ok(()), |either| Err(Error::Unattached { program: either[0] }))
@@ -208,7 +207,7 @@ impl GuardPrograms {
     /// # Errors
     /// If the mode can't be set or a pin can't be removed.
     pub fn clear(self, pins: &Pins) -> Result<(), Error> {
-        // The kernel detaches in its own time; nothing is refused from here on.
+        // The kernel detaches the programs some time later; from here on they refuse nothing.
         self.set_mode(Mode::Off)?;
         drop(self);
         pins.clear().map(|_| ())
@@ -219,7 +218,7 @@ impl GuardPrograms {
         self.links.iter().map(|(name, _)| name.as_str())
     }
 
-    /// What becomes of refusals, from now on.
+    /// Sets what happens to refused accesses from now on.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -235,7 +234,7 @@ impl GuardPrograms {
         Ok(self.current()?.mode)
     }
 
-    /// Whether verdicts that allow are reported too: for watching, not for every day.
+    /// Sets whether allowed accesses are reported too. This is for diagnosis, not for normal operation.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -243,10 +242,10 @@ impl GuardPrograms {
         self.change(|settings| settings.report_allowed = report)
     }
 
-    /// Puts another matrix in force, at once and as a whole. One process at a time may do so.
+    /// Puts another matrix in force, at once and as a whole. Only one process at a time may call this.
     ///
     /// # Errors
-    /// If a map can't be written; then the matrix in force stays.
+    /// If a map can't be written; then the present matrix stays in force.
     pub fn set_matrix(&self, matrix: &Matrix, classes: Classes) -> Result<(), Error> {
         let next = self.current()?.active ^ 1;
         self.write("tables", &self.tables, &u32::from(next).to_ne_bytes(), &layout::encode_matrix(matrix))?;
@@ -259,7 +258,7 @@ impl GuardPrograms {
         })
     }
 
-    /// Every class given so far counts as not given.
+    /// Makes every class given so far invalid.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -270,8 +269,8 @@ impl GuardPrograms {
         })
     }
 
-    /// The same, `grace` later: until then the classes that files have now go on counting. For whoever is asked at each
-    /// open anyway: what was opened before and is mapped after isn't refused. Whole seconds.
+    /// As [`Self::invalidate`], but the present classes of files stay valid for the time `grace`. Use this if every open is asked
+    /// about anyway: then a file that was opened before and is mapped afterwards isn't refused. In whole seconds.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -288,8 +287,8 @@ impl GuardPrograms {
         })
     }
 
-    /// Has the classes of before, which [`Self::invalidate_after`] left counting, count no longer than for `grace` from now on.
-    /// Whole seconds.
+    /// Shortens the grace time that [`Self::invalidate_after`] set: earlier classes stay valid for `grace` from now at most. In
+    /// whole seconds.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -300,10 +299,10 @@ impl GuardPrograms {
         self.change(|settings| settings.grace_until = settings.grace_until.min(end))
     }
 
-    /// Files without class on these file systems, and no others, are [`ObjectClass::SPARED`]; by major and minor number.
+    /// Files without class on these file systems, and on no others, are [`ObjectClass::SPARED`]. Takes major and minor numbers.
     ///
     /// # Errors
-    /// If the map can't be written, or they are more than 1,024.
+    /// If the map can't be written, or there are more than 1,024 file systems.
     pub fn spare(&self, devices: &BTreeSet<(u32, u32)>) -> Result<(), Error> {
         let wanted: BTreeSet<Vec<u8>> =
             devices.iter().map(|(major, minor)| (major << 20 | minor).to_ne_bytes().to_vec()).collect();
@@ -321,7 +320,7 @@ impl GuardPrograms {
         Ok(())
     }
 
-    /// Gives a task a class, by a descriptor of its process. Its children inherit it, its other threads don't.
+    /// Gives a task a class, by a descriptor of its process. Its children inherit the class; its other threads don't.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -330,7 +329,7 @@ impl GuardPrograms {
         self.write("subjects", &self.subjects, &pidfd.as_raw_fd().to_ne_bytes(), &record)
     }
 
-    /// Exempts this process. To be called before it starts threads: those inherit it.
+    /// Exempts this process. Call this before any thread starts, because threads inherit it.
     ///
     /// # Errors
     /// If the process has no descriptor or the map can't be written.
@@ -341,7 +340,7 @@ impl GuardPrograms {
         self.classify_task(pidfd.as_fd(), SubjectClass::EXEMPT)
     }
 
-    /// How often `access` to files of `class` was found allowed and refused, since loading.
+    /// How often `access` to files of `class` was allowed and refused since loading.
     ///
     /// # Errors
     /// If the map can't be read.
@@ -355,7 +354,7 @@ impl GuardPrograms {
             .fold((0, 0), |sum, counts| (sum.0 + counts.0, sum.1 + counts.1)))
     }
 
-    /// How many events found no room, since loading.
+    /// How many events found no room since loading.
     ///
     /// # Errors
     /// If the map can't be read.
@@ -364,7 +363,7 @@ impl GuardPrograms {
         Ok(values.iter().map(|value| layout::decode_count(value)).sum())
     }
 
-    /// Hands every event to `callback` when polled. One reader at a time.
+    /// Passes every event to `callback` when polled. One reader at a time.
     ///
     /// # Errors
     /// If the buffer can't be mapped.
@@ -410,7 +409,7 @@ impl GuardPrograms {
             ("subjects", &mut self.subjects),
             ("objects", &mut self.objects),
             ("spared", &mut self.spared),
-            // last: its pin says that all are there
+            // last: its pin says that all others are there
             ("settings", &mut self.settings),
         ]
     }
@@ -436,19 +435,19 @@ impl GuardPrograms {
     }
 }
 
-/// The events, as long as somebody polls.
+/// The events, which are read while the caller polls.
 #[derive(Debug)]
 pub struct Events<'a> {
     buffer: libbpf_rs::RingBuffer<'a>,
 }
 
 impl<'a> Events<'a> {
-    /// Of a buffer that has a reader.
+    /// The events of a buffer that has a reader.
     pub(crate) fn of(buffer: libbpf_rs::RingBuffer<'a>) -> Self {
         Self { buffer }
     }
 
-    /// Waits up to `timeout` for events and hands over what there is.
+    /// Waits up to `timeout` for events, and passes on those that are there.
     ///
     /// # Errors
     /// If the wait fails.
@@ -456,7 +455,7 @@ impl<'a> Events<'a> {
         self.buffer.poll(timeout).map_err(|source| Error::Map { operation: "wait", map: "events", source })
     }
 
-    /// Hands over what there is, without waiting.
+    /// Passes on the events that are there, without waiting.
     ///
     /// # Errors
     /// If the buffer can't be read.
@@ -472,10 +471,10 @@ fn parameters(kernel: &Btf<'_>, function: &str) -> Option<usize> {
     Some(prototype.iter().count())
 }
 
-/// What libbpf says while loading: it has one place for that in a process.
+/// Messages of libbpf while loading: a process has only one place for them.
 static LOG: Mutex<String> = Mutex::new(String::new());
 
-/// The verifier's last words are what matters; the rest can be a megabyte.
+/// Only the verifier's last messages matter; all of them can be a megabyte.
 const LOG_KEPT: usize = 4096;
 
 pub(crate) fn listening(load: impl FnOnce() -> Result<Object, libbpf_rs::Error>) -> Result<Object, Error> {

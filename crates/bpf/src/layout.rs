@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes in the maps and events: what `programs/matrix.h` and `programs/guard.bpf.c` declare, in the machine's
-//! byte order.
+//! Encodes and decodes the bytes in the guard's maps and events, as `programs/matrix.h` and `programs/guard.bpf.c` declare
+//! them, in the machine's byte order.
 
 use std::time::Duration;
 
 use crate::class::{Access, Matrix, Mode, ObjectClass, SubjectClass};
 use crate::event::{Event, Reason, Verdict};
 
-/// Changes with every layout below: pinned maps outlive the program that made them.
+/// Must change with every layout below, because pinned maps outlive the program that made them.
 pub(crate) const LAYOUT: u32 = 2;
 
 /// `struct settings`.
@@ -17,7 +17,7 @@ pub(crate) struct Settings {
     pub(crate) active: u8,
     pub(crate) report_allowed: bool,
     pub(crate) generation: u32,
-    /// Before this second of `CLOCK_BOOTTIME` older generations count, from `grace_from` on.
+    /// Generations from `grace_from` on are valid until this second of `CLOCK_BOOTTIME`.
     pub(crate) grace_until: u32,
     pub(crate) grace_from: u32,
 }
@@ -42,7 +42,7 @@ impl Settings {
         bytes
     }
 
-    /// `Err` holds the layout that was found.
+    /// `Err` holds the other layout's number.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, u32> {
         let layout = word(bytes, 8).unwrap_or(0);
         if layout != LAYOUT {
@@ -84,7 +84,7 @@ pub(crate) struct Record {
     pub(crate) class: u32,
     pub(crate) generation: u32,
     pub(crate) confirmed: bool,
-    /// It is about to end: the file's owner or mode was changed.
+    /// Whether the class is about to end, because the file's owner or mode was changed.
     pub(crate) ending: bool,
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn decode_counts(bytes: &[u8]) -> (u64, u64) {
     (long(bytes, 0).unwrap_or(0), long(bytes, 8).unwrap_or(0))
 }
 
-/// A counter of its own.
+/// A single counter.
 pub(crate) fn decode_count(bytes: &[u8]) -> u64 {
     long(bytes, 0).unwrap_or(0)
 }
@@ -132,7 +132,7 @@ pub(crate) fn decode_event(bytes: &[u8]) -> Option<Event> {
         _ => return None,
     };
     let length = i32::from_ne_bytes(bytes.get(52..56)?.try_into().ok()?);
-    // The kernel counts the zero at the end.
+    // The kernel's length includes the zero at the end.
     let path =
         usize::try_from(length - 1).ok().and_then(|length| bytes.get(72..72 + length)).map(<[u8]>::to_vec);
     let comm = bytes.get(56..72)?;

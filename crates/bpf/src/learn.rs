@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which system calls each program of a marked subtree makes, recorded by the kernel itself.
+//! Records in the kernel which system calls each program of a marked subtree makes.
 //!
-//! A session is a launcher with all that it starts. Nothing is told of single calls: a program's calls are bits, read
-//! when the session is over.
+//! A session is a launcher with everything that it starts. Single calls aren't reported: each program's calls are a bit
+//! set, which is read when the session ends.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -13,31 +13,31 @@ use crate::guard::listening;
 
 /// Clang's output for `programs/learn.bpf.c`.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learn.bpf.o"));
-/// In the order in which they are attached: nobody is watched before all are there.
+/// In the order in which they are attached: nothing is recorded until all are attached.
 const PROGRAMS: [&str; 3] = ["palisade_learn_call", "palisade_learn_exec", "palisade_learn_fork"];
-/// A path has as many names, and each as many bytes, its zero too.
+/// The most names in a path, and the most bytes of a name with its zero.
 const PARTS: usize = 24;
 const NAME: usize = 256;
-/// Calls have numbers below this.
+/// The numbers of system calls are below this.
 pub const CALLS: u32 = 512;
 const WORDS: usize = CALLS as usize / 64;
 /// Bytes of `struct program`.
 const KEY: usize = 16;
 
-/// What a program called.
+/// The system calls of one program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Learned {
-    /// Its file, as its process saw it; nothing if the path was too long.
+    /// Its file, as its process saw it; empty if the path was too long.
     pub path: Vec<u8>,
-    /// The device that the file is on, as the kernel knows it: `major << 20 | minor`.
+    /// The device that the file is on, as the kernel encodes it: `major << 20 | minor`.
     pub device: u32,
-    /// The file's number.
+    /// The file's inode number.
     pub inode: u64,
     /// The numbers of the calls.
     pub calls: Vec<u32>,
 }
 
-/// The programs, attached as long as this is there.
+/// The programs, attached until this is dropped.
 #[derive(Debug)]
 pub struct LearnPrograms {
     launchers: MapHandle,
@@ -48,7 +48,7 @@ pub struct LearnPrograms {
 }
 
 impl LearnPrograms {
-    /// Has the kernel verify, load and attach the programs.
+    /// Lets the kernel verify, load and attach the programs.
     ///
     /// # Errors
     /// If the kernel has no types, lacks a tracepoint, or refuses.
@@ -80,33 +80,33 @@ impl LearnPrograms {
         Ok(Self { launchers, sessions, programs, _links: links, call })
     }
 
-    /// The program that is run at each call, to be asked for its run time.
+    /// The program that runs at each call, to measure its run time.
     pub fn call_program(&self) -> impl AsFd + '_ {
         self.call.as_fd()
     }
 
-    /// What a process starts from here on is watched, as long as it lives. `process` is its descriptor, not its number,
-    /// which may be another process's by now. A session's number is used once.
+    /// Records what a process starts from here on, as long as it lives. `process` is a descriptor, not a number, which
+    /// another process may have by now. The number of a session must be used only once.
     ///
     /// # Errors
-    /// If there is no room: 256 are the most. If the process is gone.
+    /// If there is no room (256 sessions are the most), or the process is gone.
     pub fn begin(&self, process: BorrowedFd<'_>, session: u32) -> Result<(), Error> {
         write(&self.sessions, "sessions", &session.to_ne_bytes(), &0_u64.to_ne_bytes())?;
         let process = process.as_raw_fd().to_ne_bytes();
         let marked = write(&self.launchers, "launchers", &process, &session.to_ne_bytes());
         if marked.is_err() {
-            // The first error is the one to tell.
+            // Report the first error.
             let _ = self.sessions.delete(&session.to_ne_bytes());
         }
         marked
     }
 
-    /// Ends a session: answers what was called, and how often something found no room.
+    /// Ends a session. Returns what was called, and how many calls found no room.
     ///
     /// # Errors
     /// If a map can't be read.
     pub fn end(&self, process: BorrowedFd<'_>, session: u32) -> Result<(Vec<Learned>, u64), Error> {
-        // A launcher that began another session has that one now; one that is gone took its mark along.
+        // If the launcher began another session, its mark belongs to that one. A launcher that is gone has no mark.
         let process = process.as_raw_fd().to_ne_bytes();
         if self.launchers.lookup(&process, MapFlags::ANY).ok().flatten().as_deref()
             == Some(&session.to_ne_bytes()[..])
@@ -116,7 +116,7 @@ impl LearnPrograms {
         let failed = |map| move |source| Error::Map { operation: "read", map, source };
         let lost = self.sessions.lookup(&session.to_ne_bytes(), MapFlags::ANY).map_err(failed("sessions"))?;
         let lost = lost.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
-        // From here on nothing is added to it.
+        // From here on nothing is added to the session.
         let _gone = self.sessions.delete(&session.to_ne_bytes());
         let mut learned = Vec::new();
         let mut own = Vec::new();
@@ -176,7 +176,7 @@ mod tests {
         let learned = decode(&key, &value).unwrap();
         assert_eq!((learned.path.as_slice(), learned.device, learned.inode), (&b"/bin/ls"[..], 0x10_0002, 7));
         assert_eq!(learned.calls, [0, 59, 511]);
-        // Too long.
+        // The path is too long.
         value[64..72].copy_from_slice(&(PARTS as u64 + 1).to_ne_bytes());
         assert_eq!(decode(&key, &value).unwrap().path, b"");
         assert_eq!(decode(&key[..9], &value), None);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The eBPF programs (C, CO-RE, in `src/programs`) and their typed loading.
 //!
-//! Two sets of programs. The guard's: at the hooks of the BPF LSM, what may execute is a bit in a matrix of subject class
-//! and object class ([ADR 0025](../../../docs/adr/0025-class-matrix.md)). The scopes': from tracepoints, which processes
-//! are marked and what becomes of execs below a mark ([ADR 0032](../../../docs/adr/0032-marks-by-process.md)). In reading
-//! order:
+//! There are two sets of programs. The guard's programs run at the hooks of the BPF LSM: a bit in a matrix of subject class
+//! and object class decides what may execute ([ADR 0025](../../../docs/adr/0025-class-matrix.md)). The scopes' programs run
+//! at tracepoints: they mark processes and judge execs below a mark ([ADR
+//! 0032](../../../docs/adr/0032-marks-by-process.md)). In reading order:
 //!
-//! - [`class`]: classes, accesses, modes and the matrix: plain data
-//! - [`guard`]: the programs loaded, attached, pinned, and given classes
-//! - `classify`: how a file gets its class without anybody changing it on the way
-//! - [`event`]: what they report
-//! - [`support`]: whether this kernel takes them, and the proof that it calls them
-//! - [`learn`]: which system calls the programs of a launch make
-//! - [`scope`]: the scopes' programs, loaded, attached, pinned, and told what is marked
-//! - `layout`: the bytes that both sides agree on; `lease`: nobody writes while a file is read
+//! - [`class`]: classes, accesses, modes and the matrix, as plain data
+//! - [`guard`]: loads, attaches and pins the guard's programs
+//! - `classify`: gives a file its class, and ensures that no process changes the file during that
+//! - [`event`]: the events that the guard's programs report
+//! - [`support`]: whether this kernel accepts the programs, and the proof that it calls them
+//! - [`learn`]: records which system calls the programs of a launch make
+//! - [`scope`]: loads, attaches and pins the scopes' programs, and marks processes
+//! - `layout`: the bytes that both sides use; `lease`: ensures that no process writes while a file is read
 //!
-//! Unsafe code is in `lease`, two calls of `fcntl` that rustix lacks, and in `scope::order`, two calls of libbpf that
-//! libbpf-rs has only for programs that this process loaded.
+//! Unsafe code is in `lease` (two calls of `fcntl` that rustix lacks), in `scope::order` (calls of libbpf that libbpf-rs
+//! offers only for programs that this process loaded), and in `scope::table` (a map's memory).
 
 pub mod class;
 mod classify;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where maps and links are pinned: with their pins the programs outlive who attached them.
+//! The directory where maps and links are pinned. With these pins the programs outlive the process that attached them.
 
 use std::fs;
 use std::io;
@@ -26,7 +26,8 @@ impl Default for Pins {
 }
 
 impl Pins {
-    /// Elsewhere than below `/sys/fs/bpf/palisade/guard`: for tests, and for who has a BPF file system of their own.
+    /// Pins in a directory other than `/sys/fs/bpf/palisade/guard`: for tests, and for callers with their own BPF file
+    /// system.
     #[must_use]
     pub fn below(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
@@ -56,18 +57,18 @@ impl Pins {
         self.directory.join(format!("program-{program}"))
     }
 
-    /// Makes room for `pin`'s pins; if it fails, none of them is left.
+    /// Makes the directory and calls `pin`. If that fails, no pin is left.
     pub(crate) fn all_or_none(&self, pin: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         self.prepare()?;
         let result = pin();
         if result.is_err() {
-            // The first error is the one to tell.
+            // Report the first error.
             let _ = self.clear();
         }
         result
     }
 
-    /// Mounts the BPF file system where nobody has: for who can't any more by the time there is something to pin.
+    /// Mounts the BPF file system if it isn't mounted. Needed early by a process that can't mount any more when it pins.
     ///
     /// # Errors
     /// If it can't be mounted.
@@ -96,7 +97,7 @@ impl Pins {
             .map_err(|error| failed("make the directory", &self.directory, error))
     }
 
-    /// The programs whose links are pinned.
+    /// The paths of the pinned links, one for each program.
     pub(crate) fn links(&self) -> Result<Vec<PathBuf>, Error> {
         let entries =
             fs::read_dir(&self.directory).map_err(|error| failed("list", &self.directory, error))?;
@@ -110,9 +111,9 @@ impl Pins {
         Ok(links)
     }
 
-    /// Removes every pin, links first, and the directory. What nobody else holds is detached with its pin.
+    /// Removes every pin, links first, and the directory. The kernel detaches what no other process holds.
     ///
-    /// Returns how many pins there were; none is no error.
+    /// Returns how many pins there were; zero is no error.
     ///
     /// # Errors
     /// If a pin can't be removed.
@@ -126,7 +127,7 @@ impl Pins {
         for entry in entries {
             paths.push(entry.map_err(|error| failed("list", &self.directory, error))?.path());
         }
-        // "link-" before "map-"
+        // "link-" sorts before "map-".
         paths.sort();
         for path in &paths {
             fs::remove_file(path).map_err(|error| failed("unpin", path, error))?;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The scopes' programs and their maps.
+//! Loads, attaches and controls the scopes' programs and their maps.
 //!
-//! - `state`: what the kernel holds: plain data
-//! - [`event`]: what they report
+//! - `state`: the kernel's state of scopes, as plain data
+//! - [`event`]: the events that the programs report
 //! - `marks`: which processes and control groups are in which scope
-//! - `denied`: what is denied, and which rare calls are told of
-//! - `pinned`: what stays in force when the process ends
-//! - `lacks`: what they can do without
-//! - `layout`: the bytes that both sides agree on
-//! - `order`: programs by descriptor
+//! - `denied`: what is denied, and which rare calls are reported
+//! - `pinned`: programs and maps that stay in force when the process ends
+//! - `lacks`: kernel features that scopes can do without
+//! - `layout`: the bytes that both sides use
+//! - `order`: runs and attaches programs by descriptor
 //! - `table`: the table of marks
 
 mod denied;
@@ -39,18 +39,18 @@ const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scope.bpf.o"));
 /// Clang's output for `programs/scope_refuse.bpf.c`.
 const REFUSE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/scope_refuse.bpf.o"));
 
-/// The tracepoints' programs.
+/// The programs at tracepoints.
 const PROGRAMS: [&str; 2] = ["palisade_scope_fork", "palisade_scope_exec"];
-/// Run when user space orders something.
+/// The program that carries out orders of user space.
 const ORDER: &str = "palisade_scope_order";
-/// Run where the kernel finds no process by its number.
+/// The program that carries out orders on kernels that can't find a process by number.
 const SEARCH: &str = "palisade_scope_search";
-/// Attached while rare calls are watched.
+/// The program that is attached while rare calls are watched.
 const CALL: &str = "palisade_scope_call";
-/// At the security hook.
+/// The program at the security hook.
 const AT_HOOK: &str = "palisade_scope_refuse";
 
-/// The maps; the settings last: their pin says that all are there.
+/// The maps; the settings last: their pin says that all others are there.
 const MAPS: [&str; 12] = [
     "scopes",
     "marks",
@@ -66,33 +66,33 @@ const MAPS: [&str; 12] = [
     "settings",
 ];
 
-/// Scopes at once.
+/// The most scopes at once.
 pub const SCOPES: u32 = layout::SCOPES;
-/// The deepest ancestry.
+/// The most ancestors that [`Depth::Ancestry`] checks.
 pub const MOST_HOPS: u8 = 16;
-/// What [`ScopePrograms::watch_call`] takes for "whatever the first argument is".
+/// For [`ScopePrograms::watch_call`]: report a call whatever its first argument is.
 pub const ANY_ARGUMENT: u64 = u64::MAX;
 
 /// The scopes' programs and their maps: loaded, attached, or found pinned.
 ///
-/// Nothing is found before a depth is set. Dropped, the programs go, unless they are pinned.
+/// No mark is found before a depth is set. When this is dropped, the programs end, unless they are pinned.
 #[derive(Debug)]
 pub struct ScopePrograms {
     maps: Vec<(&'static str, MapHandle)>,
     order: OwnedFd,
     call: OwnedFd,
-    /// Where processes aren't found by number.
+    /// The program for kernels that can't find processes by number.
     search: Option<OwnedFd>,
     lacks: Lacks,
-    /// Rare calls are watched as long as it is there.
+    /// The link of the program that watches rare calls, while they are watched.
     watching: Mutex<Option<OwnedFd>>,
     links: Vec<(String, Link)>,
-    /// Those that this process loaded, to be asked for their run time.
+    /// The programs that this process loaded, to measure their run time.
     loaded: Vec<(&'static str, OwnedFd)>,
 }
 
 impl ScopePrograms {
-    /// Has the kernel verify, load and attach the programs.
+    /// Lets the kernel verify, load and attach the programs.
     ///
     /// # Errors
     /// If the kernel has no types, lacks a tracepoint, or refuses.
@@ -100,25 +100,26 @@ impl ScopePrograms {
         Self::load_without(Lacks::default(), None)
     }
 
-    /// [`Self::load`], with a smaller table of marks, of a power of two: what finds its place taken is in the tasks' storage.
+    /// As [`Self::load`], with a smaller table of marks; its size must be a power of two. Marks whose place is used go to
+    /// task storage.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::load`].
     pub fn load_with_table_of(marks: Option<u32>) -> Result<Self, Error> {
         Self::load_without(Lacks::default(), marks)
     }
 
-    /// [`Self::load`], as on a kernel that lacks this, too; with a table of `marks`.
+    /// As [`Self::load`], as if the kernel also lacked `lacks`; with a table of `marks`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::load`].
     pub fn load_without(lacks: Lacks, marks: Option<u32>) -> Result<Self, Error> {
         let lacks = lacks.or(Lacks::probe());
         match Self::load_exactly(lacks, marks) {
-            // Only the verifier knows whether it lets this kind of program look for a process.
+            // Only the verifier knows whether this kind of program may find a process by number.
             Err(Error::Load { errno, log, source }) if !lacks.task_by_number => {
                 let without = Lacks { task_by_number: true, ..lacks };
-                // If that isn't it, the first refusal is the one to tell.
+                // If that isn't the cause, report the first error.
                 Self::load_exactly(without, marks).map_err(|_| Error::Load { errno, log, source })
             }
             result => result,
@@ -166,15 +167,15 @@ impl ScopePrograms {
                 program.attach_trace().map_err(|source| Error::Attach { program: name.into(), source })?;
             programs.links.push((name.to_owned(), link));
         }
-        // The links and descriptors hold what is needed of the object.
+        // The links and descriptors keep what is needed of the object.
         Ok(programs)
     }
 
-    /// Attaches the program that refuses, at the security hook, and says so in the settings. Whether the kernel calls it
-    /// is another question: an exec of the caller's own must show it.
+    /// Attaches the program that refuses at the security hook, and notes that in the settings. This doesn't prove that the
+    /// kernel calls it: the caller must try an exec.
     ///
     /// # Errors
-    /// If the kernel refuses programs there: [`crate::support::absence`] says whether that is to be expected.
+    /// If the kernel refuses programs there: [`crate::support::absence`] says whether that is expected.
     pub fn refuse_at_hook(&mut self) -> Result<(), Error> {
         if self.links.iter().any(|(name, _)| name == AT_HOOK) {
             return Ok(());
@@ -200,7 +201,7 @@ impl ScopePrograms {
         self.change(|settings| settings.lsm = true)
     }
 
-    /// Takes the program away from the security hook: what would be refused is killed.
+    /// Removes the program from the security hook. What would be refused is killed from then on.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -210,7 +211,7 @@ impl ScopePrograms {
         Ok(())
     }
 
-    /// What they go without.
+    /// The features that the programs do without.
     #[must_use]
     pub fn lacks(&self) -> Lacks {
         self.lacks
@@ -254,7 +255,7 @@ impl ScopePrograms {
         self.write("settings", &[0; 4], &layout::encode_settings(settings, self.lacks))
     }
 
-    /// Opens a scope: one without processes. Its slot, the number modulo [`SCOPES`], must be free. One caller at a time.
+    /// Opens a scope without processes. Its slot, the number modulo [`SCOPES`], must be free. One caller at a time.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -265,7 +266,7 @@ impl ScopePrograms {
         self.write("scopes", &slot(scope.id), &layout::encode_scope(scope))
     }
 
-    /// The scope that has the slot of `id`, whichever it is.
+    /// The scope that has the slot of `id`; its number may differ from `id`.
     ///
     /// # Errors
     /// If the map can't be read.
@@ -285,7 +286,7 @@ impl ScopePrograms {
         Ok(scopes)
     }
 
-    /// Forgets a scope: its marks mean nothing from now on, and aren't inherited.
+    /// Closes a scope: its marks have no effect from now on, and aren't inherited.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -295,15 +296,16 @@ impl ScopePrograms {
         if open { self.count_open(-1) } else { Ok(()) }
     }
 
-    /// How many are open, by which programs know that nobody has to be looked for. Counted before there is one more and after
-    /// there is one less: whoever ends in between leaves a number that is too large.
+    /// Changes the count of open scopes, by which the programs know whether to look up marks. The count rises before a
+    /// scope opens and falls after one closes, so a process that ends in between leaves a count that is too large, not too
+    /// small.
     fn count_open(&self, more: i32) -> Result<(), Error> {
         let before = self.read("settings", &layout::OPEN)?.ok_or(Error::Missing("settings"))?;
         let open = layout::decode_open(&before).saturating_add_signed(more);
         self.write("settings", &layout::OPEN, &layout::encode_cell([open, 0]))
     }
 
-    /// What happened so far.
+    /// The counts of what happened so far.
     ///
     /// # Errors
     /// If the map can't be read.
@@ -325,7 +327,7 @@ impl ScopePrograms {
         }))
     }
 
-    /// Forgets what happened so far, and what was not yet told of it.
+    /// Resets the counts, and drops events that weren't read.
     ///
     /// # Errors
     /// If a map can't be read or written.
@@ -339,17 +341,17 @@ impl ScopePrograms {
         if self.lacks.ring_buffer { Ok(()) } else { self.events(drop)?.drain() }
     }
 
-    /// Programs that this process loaded, for the kernel's run-time statistics (`bpf_stats_enabled`).
+    /// The programs that this process loaded, for the kernel's run-time statistics (`bpf_stats_enabled`).
     pub fn loaded(&self) -> impl Iterator<Item = (&'static str, BorrowedFd<'_>)> {
         self.loaded.iter().map(|(name, program)| (*name, program.as_fd()))
     }
 
-    /// The maps, for what the kernel says of their size.
+    /// The maps, to ask the kernel for their size.
     pub fn tables(&self) -> impl Iterator<Item = (&'static str, BorrowedFd<'_>)> {
         self.maps.iter().map(|(name, map)| (*name, map.as_fd()))
     }
 
-    /// Hands every event to `callback` when polled. One reader at a time.
+    /// Passes every event to `callback` when polled. One reader at a time.
     ///
     /// # Errors
     /// If the buffer can't be mapped, or there is none ([`Lacks::ring_buffer`]).
@@ -390,7 +392,7 @@ impl ScopePrograms {
         })
     }
 
-    /// That it isn't there is no error.
+    /// A missing key is no error.
     fn remove(&self, name: &'static str, key: &[u8]) -> Result<(), Error> {
         match self.map(name)?.delete(key) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
@@ -401,8 +403,8 @@ impl ScopePrograms {
     }
 }
 
-/// Says in an object what the kernel lacks, and has maps of a kind that it does know where it lacks theirs: nothing that
-/// is reached uses them.
+/// Sets in an object what the kernel lacks. Gives maps of a kind that the kernel lacks another kind; no reachable code uses
+/// these maps.
 fn fit(opened: &mut OpenObject, lacks: Lacks) -> Result<(), Error> {
     for mut map in opened.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
@@ -416,7 +418,7 @@ fn fit(opened: &mut OpenObject, lacks: Lacks) -> Result<(), Error> {
                 .and_then(|()| map.set_value_size(4))
                 .and_then(|()| map.set_max_entries(1))
                 .map_err(|e| ("events", e)),
-            // Constants; there is but one.
+            // The constants; there is only one.
             name if name.ends_with(".rodata") => {
                 map.set_initial_value(&lacks.bits().to_ne_bytes()).map_err(|e| ("constants", e))
             }

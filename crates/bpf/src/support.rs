@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether this kernel takes the programs, and the proof that it calls them.
+//! Checks whether this kernel accepts the guard's programs, and proves that it calls them.
 //!
-//! That they load and attach proves nothing: on a kernel whose `lsm=` lacks `bpf` they attach and are never called.
+//! Loading and attaching prove nothing: a kernel without `bpf` in `lsm=` accepts the programs and never calls them.
 
 use std::fs;
 use std::io::{self, Write};
@@ -15,28 +15,28 @@ use crate::class::{Access, Mode, ObjectClass};
 use crate::error::{ClassifyError, Error};
 use crate::guard::GuardPrograms;
 
-/// Whether the programs can be had here.
+/// Whether the programs are available here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// They load. Whether they are called is another question: [`GuardPrograms::prove`].
+    /// The programs load. This doesn't prove that the kernel calls them: use [`GuardPrograms::prove`].
     Loads,
-    /// They don't, in a way that is to be expected of a kernel or caller without them.
+    /// They don't load, for a reason that is expected of some kernels or callers.
     Absent(Absence),
 }
 
-/// Why the programs can't be had.
+/// Why the programs aren't available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absence {
-    /// EPERM to somebody who isn't root.
+    /// EPERM to a process that isn't root.
     NotRoot,
-    /// EPERM to root: a lockdown, a container, or a kernel that lets nobody attach to its LSM.
+    /// EPERM to root: a lockdown, a container, or a kernel that lets no process attach to its LSM.
     Refused,
     /// The kernel has no types of its own (`CONFIG_DEBUG_INFO_BTF`), or `/sys` isn't mounted.
     NoTypes,
-    /// The kernel's LSM has no hooks for programs (`CONFIG_BPF_LSM`), or not these.
+    /// The kernel's LSM has no hooks for programs (`CONFIG_BPF_LSM`), or lacks some of them.
     NoHook,
-    /// `bpf` is not among the kernel's security modules (`lsm=`). Newer kernels refuse inode storage then; older ones
-    /// take everything and call nothing, which the proof finds.
+    /// `bpf` is not among the kernel's security modules (`lsm=`). Newer kernels then refuse inode storage. Older ones
+    /// accept everything and call nothing, which the proof detects.
     NotListed,
 }
 
@@ -52,10 +52,10 @@ impl std::fmt::Display for Absence {
     }
 }
 
-/// Tries to load the programs and lets them go.
+/// Tries to load the programs, and drops them.
 ///
 /// # Errors
-/// Whatever isn't one of the expected refusals: a verifier that says no is a bug, not a kernel without eBPF.
+/// Any error that isn't an expected refusal. A refusal by the verifier is a bug, not a kernel without eBPF.
 pub fn probe() -> Result<Support, Error> {
     match GuardPrograms::load() {
         Ok(_) => Ok(Support::Loads),
@@ -63,11 +63,11 @@ pub fn probe() -> Result<Support, Error> {
     }
 }
 
-/// Which expected refusal an error of [`GuardPrograms::load`] is, if any.
+/// The expected refusal that an error of [`GuardPrograms::load`] means, if any.
 #[must_use]
 pub fn absence(error: &Error) -> Option<Absence> {
     match error {
-        // Whether the types are read first or libbpf looks for them itself.
+        // This covers both a read of the types here and a search by libbpf.
         Error::Btf(_) | Error::Load { .. } if !Path::new("/sys/kernel/btf/vmlinux").exists() => {
             Some(Absence::NoTypes)
         }
@@ -76,9 +76,9 @@ pub fn absence(error: &Error) -> Option<Absence> {
             Some(Absence::Refused)
         }
         Error::Load { errno: Some(libc::EPERM), .. } => Some(Absence::NotRoot),
-        // A container's kernel may have the call filtered away.
+        // A container may filter the system call.
         Error::Load { errno: Some(libc::ENOSYS), .. } => Some(Absence::Refused),
-        // libbpf asks again without BTF when the kernel says EOPNOTSUPP, and reports the second answer, EINVAL.
+        // If the kernel answers EOPNOTSUPP, libbpf tries again without BTF and reports the second answer, EINVAL.
         Error::Load { errno: Some(libc::EINVAL | libc::EOPNOTSUPP), .. } if listed() == Some(false) => {
             Some(Absence::NotListed)
         }
@@ -90,23 +90,23 @@ fn listed() -> Option<bool> {
     modules().map(|names| names.iter().any(|name| name == "bpf"))
 }
 
-/// The names in `/sys/kernel/security/lsm`, in the kernel's order; `None` where that can't be read.
+/// The names in `/sys/kernel/security/lsm`, in the kernel's order; `None` if the file can't be read.
 #[must_use]
 pub fn modules() -> Option<Vec<String>> {
     let list = fs::read_to_string("/sys/kernel/security/lsm").ok()?;
     Some(list.trim().split(',').map(str::to_owned).collect())
 }
 
-/// What became of an exec that no matrix allows.
+/// What happened to an exec that no matrix allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// It was refused.
     Refused,
-    /// It was seen, and let happen because the mode is permissive.
+    /// It was noticed, and happened because the mode is permissive.
     Seen,
-    /// The kernel never asked: the programs are attached, and not in force.
+    /// The kernel never called the programs: they are attached but not in force.
     NotCalled {
-        /// Whether the kernel lists `bpf` among its security modules; `None` where the list can't be read.
+        /// Whether the kernel lists `bpf` among its security modules; `None` if the list can't be read.
         listed: Option<bool>,
     },
 }
@@ -119,19 +119,19 @@ impl Proof {
     }
 }
 
-/// A comment to a shell, nothing to the kernel: executing it does nothing even where nobody refuses.
+/// A comment for a shell, and invalid for the kernel: executing it has no effect even if it isn't refused.
 const HARMLESS: &[u8] = b"# palisade asks whether its programs are called\n";
 
-/// Another thread's fork may hold our descriptor for a moment.
+/// A child that another thread forks may hold our descriptor for a moment.
 const ATTEMPTS: u32 = 20;
 
 impl GuardPrograms {
-    /// Executes a file of its own that no matrix allows, and looks what the programs made of it.
+    /// Executes a file of its own that no matrix allows, and checks what the programs did about it.
     ///
     /// The file is made in the first of `directories` where a file may be executed and have a class.
     ///
     /// # Errors
-    /// If the mode is off, no directory is fit, or the counters can't be read.
+    /// If the mode is off, no directory is suitable, or the counters can't be read.
     pub fn prove(&self, directories: &[&Path]) -> Result<Proof, Error> {
         let mode = self.mode()?;
         if mode == Mode::Off {
@@ -140,7 +140,7 @@ impl GuardPrograms {
         for directory in directories {
             let path = directory.join(format!(".palisade-proof-{}", std::process::id()));
             let result = self.prove_by(&path, mode);
-            // It may not be there.
+            // The file may not exist.
             let _ = fs::remove_file(&path);
             if let Some(proof) = result? {
                 return Ok(proof);
@@ -149,7 +149,7 @@ impl GuardPrograms {
         Err(Error::NoPlace)
     }
 
-    /// `None` if the file can't be executed there for a reason of the directory's.
+    /// `None` if the directory prevents executing the file.
     fn prove_by(&self, path: &Path, mode: Mode) -> Result<Option<Proof>, Error> {
         let failed = |operation, source| Error::File { operation, path: PathBuf::from(path), source };
         let written = fs::OpenOptions::new()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be tested of the programs on the host itself: that they load, or that their refusal is one that is known.
-//! Nothing is attached.
+//! Tests the guard's programs on the host itself: they load, or the kernel refuses them for a known reason. Nothing is
+//! attached.
 #![expect(clippy::panic, reason = "a test")]
 
 use palisade_bpf::support::{absence, modules, probe};

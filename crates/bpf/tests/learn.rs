@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs call, recorded by the kernel that is here, beside what strace sees. For root.
+//! Compares the calls that this kernel records by program with what strace sees. Needs root.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,9 +10,9 @@ use std::process::{Command, Stdio};
 
 use palisade_bpf::learn::{LearnPrograms, Learned};
 
-/// Whether this is a place for these tests.
+/// Whether these tests can run here.
 fn root() -> bool {
-    // Marks are by number in the first process namespace, whose own number the kernel gives (`PROC_PID_INIT_INO`).
+    // Marks are by process number in the first PID namespace, which has a fixed inode number (`PROC_PID_INIT_INO`).
     let first = std::fs::read_link("/proc/self/ns/pid")
         .is_ok_and(|namespace| namespace.ends_with("pid:[4026531836]"));
     let root = rustix::process::geteuid().is_root();
@@ -27,7 +27,7 @@ fn descriptor(process: u32) -> OwnedFd {
     rustix::process::pidfd_open(process, rustix::process::PidfdFlags::empty()).unwrap()
 }
 
-/// What a command does in a session of its own: a shell waits until it is marked, and starts it.
+/// The calls of a command in a session of its own: a shell waits until it is marked, and starts the command.
 fn learn(programs: &LearnPrograms, session: u32, command: &[&str]) -> Vec<Learned> {
     let mut launcher = Command::new("sh")
         .args(["-c", "read line; \"$@\" >/dev/null </dev/null; exit 0", "sh"])
@@ -77,13 +77,13 @@ fn calls_are_put_down_by_program_threads_and_children_included() {
     let by_name = names(&learned);
     let python = python.to_str().unwrap();
     let all: Vec<&str> = by_name.keys().map(String::as_str).collect();
-    // Not the shell, which wasn't executed after the mark.
+    // The shell isn't in the list, because it wasn't executed after the mark.
     assert_eq!(all, [python, "/usr/bin/true"]);
     for call in CALLS {
         assert!(by_name[python].contains(&call), "{call}: {by_name:?}");
     }
     assert!(!by_name["/usr/bin/true"].contains(&CALLS[0]));
-    // As `stat` says.
+    // The inode number is that of `stat`.
     let file = learned.iter().find(|one| one.path.ends_with(b"true")).unwrap();
     assert_eq!(file.inode, std::fs::metadata("/usr/bin/true").unwrap().ino());
     // A session that is over leaves nothing.
@@ -107,7 +107,7 @@ fn what_is_put_down_is_what_strace_sees() {
     ] {
         let file = directory.path().join("strace");
         let mut strace = Command::new("strace");
-        // By number: `raw` says which.
+        // `raw` says which numbers.
         strace.args(["-f", "-n", "-qq", "-o"]).arg(&file).args(command);
         assert!(strace.stdout(Stdio::null()).status().unwrap().success());
         let text = std::fs::read_to_string(&file).unwrap();
@@ -115,7 +115,7 @@ fn what_is_put_down_is_what_strace_sees() {
             .lines()
             .filter(|line| !line.contains("resumed>"))
             .filter_map(|line| line.split_once('[')?.1.split_once(']')?.0.trim().parse().ok())
-            // The execve is the shell's.
+            // Leave out execve, which is the shell's call.
             .filter(|call| *call != 59)
             .collect();
         let learned = learn(&programs, 2, command);
@@ -135,12 +135,12 @@ fn others_are_not_watched() {
     programs.begin(own.as_fd(), 3).unwrap();
     let (_none, lost) = programs.end(own.as_fd(), 3).unwrap();
     assert_eq!(lost, 0);
-    // After its end.
+    // Calls after the end of the session.
     assert!(Command::new("true").status().unwrap().success());
     assert_eq!(programs.end(own.as_fd(), 3).unwrap().0, []);
 }
 
-/// A launcher that is gone leaves nothing behind for the process that gets its number.
+/// A launcher that is gone leaves no mark for the process that gets its number.
 #[test]
 fn a_number_that_is_used_again_is_not_watched() {
     if !root() {
@@ -155,7 +155,7 @@ fn a_number_that_is_used_again_is_not_watched() {
     programs.begin(process.as_fd(), 4).unwrap();
     launcher.kill().unwrap();
     launcher.wait().unwrap();
-    // The next process gets the number, unless another one on this host is faster.
+    // The next process gets the number, unless another process of this host starts first.
     let mut again = (0..1000).find_map(|_attempt| {
         std::fs::write("/proc/sys/kernel/ns_last_pid", (number - 1).to_string()).unwrap();
         let mut child = shell();

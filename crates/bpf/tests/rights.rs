@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far the scope of an ordinary user reaches: to where a program has more rights than that user. For root.
+//! Tests how far the scope of an ordinary user reaches: up to a program that has more rights than that user. Needs root.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 use crate::scope::{Waiting, programs, root, scope};
@@ -11,8 +11,8 @@ use std::process::Command;
 
 const OWNER: u32 = 47_110;
 
-/// With a word: waits for a line, and becomes the program of that name. Without: executes `/bin/true` in a child, and once more in
-/// one that has given its rights back; prints how each ended.
+/// With an argument: waits for a line, and executes the program of that name. Without: executes `/bin/true` in a child, and
+/// again in a child that has dropped its additional rights; prints how each ended.
 const HELPER: &str = r#"#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ int main(int count, char **words) {
 /// `struct vfs_cap_data`, revision 2, effective: `CAP_NET_RAW`.
 const CAPABILITIES: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// The helper, as files that give whoever executes them other rights.
+/// The helper as files that give other rights to the process that executes them.
 fn make(directory: &Path) {
     std::fs::set_permissions(directory, PermissionsExt::from_mode(0o755)).unwrap();
     let at = |name: &str| directory.join(name);
@@ -47,7 +47,7 @@ fn make(directory: &Path) {
     rustix::fs::setxattr(at("with-capabilities"), attribute, &CAPABILITIES, XattrFlags::empty()).unwrap();
 }
 
-/// A program of that kind is the owner's to end when it is executed, and what it executes isn't.
+/// The owner's scope may end a program of that kind at its exec, but not what the program executes.
 #[test]
 fn a_mark_ends_where_other_rights_begin() {
     if !root() {
@@ -57,7 +57,7 @@ fn a_mark_ends_where_other_rights_begin() {
     make(directory.path());
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let user = OWNER.to_string();
-    // What is marked becomes the program: as the launch, or below it.
+    // The marked process becomes the program: as the launch, or below it.
     let run = |depth, owner, name: &str, below| {
         let programs = programs(depth);
         let id = scope(&programs, Verdict::Watch);
@@ -73,12 +73,12 @@ fn a_mark_ends_where_other_rights_begin() {
             (OWNER, "of-root", "0\n0\n"),
             (OWNER, "of-nobody", "0\n0\n"),
             (OWNER, "with-capabilities", "0\n0\n"),
-            // Whom root marks is root's to end.
+            // A scope of root may end every process.
             (0, "of-root", "137\n137\n"),
             (0, "with-capabilities", "137\n137\n"),
         ] {
             assert_eq!(run(depth, owner, name, false).1, wanted, "{depth:?}, {owner}: {name}");
-            // `timeout` ends as what it has started did.
+            // `timeout` ends with the status of the program that it started.
             assert_eq!(run(depth, owner, name, true), (None, String::new()), "{depth:?}, {owner}: {name}");
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The scopes' programs on the kernel that is here: what each depth finds, who is marked, and what stays when nobody holds
-//! it. They act on what these tests mark and on nothing else. For root.
+//! Tests the scopes' programs on this kernel: what each depth finds, which processes are marked, and what stays when no
+//! process holds the programs. They affect only processes that these tests mark. Needs root.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::cell::RefCell;
@@ -13,9 +13,9 @@ use palisade_bpf::Pins;
 use palisade_bpf::scope::event::{Event, Kind, Why};
 use palisade_bpf::scope::{ANY_ARGUMENT, Depth, Outcome, Scope, ScopePrograms, Settings, Verdict};
 
-/// Whether this is a place for these tests.
+/// Whether these tests can run here.
 pub(crate) fn root() -> bool {
-    // Marks are by number in the first process namespace, whose own number the kernel gives (`PROC_PID_INIT_INO`).
+    // Marks are by process number in the first PID namespace, which has a fixed inode number (`PROC_PID_INIT_INO`).
     let first = std::fs::read_link("/proc/self/ns/pid")
         .is_ok_and(|namespace| namespace.ends_with("pid:[4026531836]"));
     let root = rustix::process::geteuid().is_root();
@@ -31,7 +31,7 @@ pub(crate) fn programs(depth: Depth) -> ScopePrograms {
     programs
 }
 
-/// A scope of its own number.
+/// Opens a scope with a number of its own.
 pub(crate) fn scope(programs: &ScopePrograms, verdict: Verdict) -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +39,7 @@ pub(crate) fn scope(programs: &ScopePrograms, verdict: Verdict) -> u32 {
     id
 }
 
-/// A program that says that it is there and waits for a line before it does anything.
+/// A program that reports that it runs and then waits for a line.
 pub(crate) struct Waiting(Child, BufReader<ChildStdout>);
 
 impl Waiting {
@@ -64,13 +64,13 @@ impl Waiting {
         Self(child, said)
     }
 
-    /// The program's process: the child of what bounds its life.
+    /// The program's process number: the child of `timeout`, which limits its run time.
     pub(crate) fn pid(&self) -> u32 {
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0.id())).unwrap();
         children.split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// Lets it go on; its exit code and all that it and its descendants wrote.
+    /// Lets it continue. Returns its exit code and everything that it and its descendants wrote.
     pub(crate) fn go(mut self) -> (Option<i32>, String) {
         self.0.stdin.take().unwrap().write_all(b"\n").unwrap();
         let mut said = String::new();
@@ -81,7 +81,7 @@ impl Waiting {
     }
 }
 
-/// Marks the shell that runs `script`, in a scope that kills; what the script says.
+/// Marks the shell that runs `script`, in a scope that kills. Returns the script's output.
 fn under(depth: Depth, script: &str) -> String {
     let programs = programs(depth);
     let id = scope(&programs, Verdict::Kill);
@@ -90,7 +90,7 @@ fn under(depth: Depth, script: &str) -> String {
     waiting.go().1
 }
 
-/// A command so many processes below the shell: each subshell is one, the command itself the last.
+/// A command this many processes below the shell: each subshell is one, and the command itself is the last.
 fn below(levels: usize) -> String {
     let mut script = "/bin/true; echo $?".to_owned();
     for _ in 1..levels {
@@ -107,7 +107,7 @@ fn one_level_kills_a_child_and_allows_a_grandchild() {
     if root() {
         assert_eq!(under(Depth::OneLevel, &below(1)), KILLED);
         assert_eq!(under(Depth::OneLevel, &below(2)), RAN);
-        // In its own place it is no child, and no way around.
+        // A program that replaces the shell is no child, but is found as well.
         assert_eq!(under(Depth::OneLevel, "exec /bin/echo around"), "");
     }
 }
@@ -185,7 +185,7 @@ thread = threading.Thread(target=run)
 thread.start()
 thread.join()
 ";
-        // Once it has executed something, another thread than the first, it is still marked.
+        // After a thread other than the first executes a program, the process is still marked.
         let after = "
 def run():
     os.execv('/bin/sh', ['sh', '-c', '/bin/echo child; exec /bin/echo ran'])
@@ -211,7 +211,7 @@ thread.join()
     }
 }
 
-/// All that is reported while `act` runs.
+/// The events that are reported while `act` runs.
 fn events(programs: &ScopePrograms, act: impl FnOnce()) -> Vec<Event> {
     let seen = RefCell::new(Vec::new());
     let events = programs.events(|event| seen.borrow_mut().push(event)).unwrap();
@@ -360,8 +360,8 @@ print('done')",
         let (_, said) = waiting.go();
         let numbers = said.trim().strip_suffix(" done").unwrap().replace(' ', ",");
         assert_eq!(programs.scope(id).unwrap().unwrap().ever, 301);
-        // All are dead, and their marks are still in the table: who is given one of these numbers is not marked. A number
-        // that somebody else has by now is left out.
+        // All are dead, and their marks are still in the table: a process that gets one of these numbers must not be
+        // marked. Numbers that other processes have by now are left out.
         let unmarked = Waiting::python(&format!(
             "
 import ctypes
@@ -389,7 +389,7 @@ print(given)"
     }
 }
 
-/// A hundred thousand processes come and go: what they leave is swept out, nobody is lost, and nothing grows.
+/// A hundred thousand processes start and end: their marks are swept out, no process is lost, and nothing grows.
 #[test]
 fn a_hundred_thousand_marks() {
     if !root() {
@@ -575,7 +575,7 @@ fn the_hook_is_there_or_its_absence_is_known() {
                 assert!(!programs.settings().unwrap().lsm);
             }
         }
-        // Without it, what would be refused is killed.
+        // Without the security hook, what would be refused is killed.
         let id = scope(&programs, Verdict::Refuse);
         let waiting = Waiting::shell("/bin/echo ran; echo $?");
         programs.mark(waiting.pid(), id, true).unwrap();
@@ -587,7 +587,7 @@ fn the_hook_is_there_or_its_absence_is_known() {
 #[test]
 fn who_is_marked_where_another_is_has_its_mark_in_its_task() {
     if root() {
-        // One place: the second finds it taken.
+        // The table has one place: the second process finds it used.
         let programs = ScopePrograms::load_with_table_of(Some(1)).unwrap();
         programs.change(|settings| settings.depth = Depth::Inherit).unwrap();
         let id = scope(&programs, Verdict::Kill);
@@ -601,7 +601,7 @@ fn who_is_marked_where_another_is_has_its_mark_in_its_task() {
         let held = programs.scope(id).unwrap().unwrap();
         assert_eq!((held.ever, held.beyond), (2, 1));
         assert_eq!([first.go().1, second.go().1], [KILLED; 2]);
-        // Taken away it is gone, from a task as from the table.
+        // An unmarked process is gone from task storage as well as from the table.
         let third = Waiting::shell(script);
         assert_eq!(programs.mark(third.pid(), id, true).unwrap(), Outcome::Done);
         assert_eq!(programs.unmark(third.pid()).unwrap(), Outcome::Done);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--account`: launching as another user. [`palisade_sandbox::apply::account`] becomes that user; here is what this
-//! program is started anew with.
+//! `--account`: launches as another user. [`palisade_sandbox::apply::account`] changes the user. This module computes
+//! the arguments with which this program starts again.
 
 use crate::output;
 use clap::{Command as Parser, CommandFactory};
@@ -25,8 +25,8 @@ fn hint(error: &BecomeError, arguments: &[OsString]) -> Option<String> {
     })
 }
 
-/// Becomes the user `name`, unless the caller is that user: starts this program anew, and doesn't return then. Returns whether the
-/// caller may go on; if not, the error has been said.
+/// Becomes the user `name`, unless the caller is that user already: this program executes itself again, and this
+/// function doesn't return. Returns whether the launch may go on. If not, the error has been printed.
 pub(crate) fn ensure(name: Option<&str>, arguments: &[OsString]) -> bool {
     let anew = || without_option(arguments, &<crate::Cli as CommandFactory>::command());
     let became = name.map_or(Ok(()), |name| account::ensure(name, env!("CARGO_BIN_NAME"), anew));
@@ -36,7 +36,7 @@ pub(crate) fn ensure(name: Option<&str>, arguments: &[OsString]) -> bool {
     became.is_ok()
 }
 
-/// The arguments without this option, as far as they are the launcher's.
+/// The launcher's own arguments without the option `--account`, then the rest unchanged.
 fn without_option(arguments: &[OsString], parser: &Parser) -> Vec<OsString> {
     let Some((verb, rest)) = arguments.split_first() else { return Vec::new() };
     let options = verb.to_str().and_then(|verb| parser.find_subcommand(verb));

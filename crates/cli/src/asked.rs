@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The launch that a verb speaks of: whatever `palisade run` takes, the verbs that only read take, too.
+//! The options of a launch, for verbs that only read. These verbs accept the same options as `palisade run`.
 
 use crate::run_options::{LaunchOptions, RequestError};
 use crate::verb::{Failure, YES};
@@ -30,13 +30,13 @@ impl Asked {
         self.launch.command(self.line.as_ref(), &self.words)
     }
 
-    /// What `palisade run` would be asked for.
+    /// The request that `palisade run` would make of these options.
     pub(crate) fn request(&self, matches: &ArgMatches) -> Result<Request, RequestError> {
         let subject = Subject::Command { words: self.command(), profile: self.profile.clone() };
         self.launch.request(matches, subject)
     }
 
-    /// Whether anything is said of a launch.
+    /// Whether any option describes a launch.
     pub(crate) fn asks_for_something(&self, matches: &ArgMatches) -> Result<bool, RequestError> {
         let says = |words: &LayerPolicy| palisade_policy::render(words);
         Ok(self.launch.dry_run
@@ -45,7 +45,7 @@ impl Asked {
             || says(&self.launch.layer(matches)?) != says(&LayerPolicy::command_line()))
     }
 
-    /// Prints the plan that a verb goes by, if that is all that is wanted.
+    /// With `--dry-run`: prints the plan that the verb uses, and nothing else.
     pub(crate) fn dry_run(&self, situation: &Situation) -> Option<Result<u8, Failure>> {
         self.launch.dry_run.then(|| {
             let plan = situation.plan()?;

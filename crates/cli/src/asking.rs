@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions to the user while a command runs, one after the other: whom it may talk to, what it may call.
+//! Asks the user questions while a command runs, one after the other: which hosts it may reach, which system calls it may make.
 //!
-//! No is the answer to everything but yes. An answer holds once, for the session, or always: then it is kept in a file
-//! of the user's own, of hosts that of [`palisade_sandbox::network::approvals`].
+//! Every answer except yes means no. An answer holds once, for the session, or always. An answer that holds always is
+//! kept in a file of the user. For hosts it is the file of [`palisade_sandbox::network::approvals`].
 
 use crate::prompt::{self, Keep};
 use crate::question::{Wish, Word};
@@ -15,34 +15,35 @@ use palisade_text::harmless;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// So many questions wait at most: to further ones the answer is no. Who asks them without end gets no more memory.
+/// At most this many questions wait. Further questions get the answer no, so a program that asks without end uses no
+/// more memory.
 const WAITING: usize = 64;
 
-/// Puts one question, and tells the answer to whoever waits for it. It is given the command's processes.
+/// Asks one question, and sends the answer to the process that waits for it. The argument is the command's processes.
 pub(crate) type Asker = Box<dyn FnOnce(Option<Running>) + Send>;
 
 /// Asks one question after the other, in a thread that is started for the first.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
     questions: Option<SyncSender<Asker>>,
-    /// What everything inside descends from.
+    /// The process from which everything inside descends.
     running: Option<Running>,
-    /// Where answers about hosts are kept that hold always; none: they aren't.
+    /// Keeps answers about hosts that hold always. `None`: such answers aren't kept.
     answers: Option<Approvals<'static>>,
 }
 
 impl Asking {
-    /// Nobody is asked yet.
+    /// No question yet. The first one starts the thread.
     pub(crate) fn new(answers: Option<Approvals<'static>>) -> Self {
         Self { answers, ..Self::default() }
     }
 
-    /// The command runs.
+    /// The command runs: questions need its processes.
     pub(crate) fn started(&mut self, running: Running) {
         self.running = Some(running);
     }
 
-    /// Has a question put, some time. Whether it will be.
+    /// Queues a question. Returns whether there was room.
     pub(crate) fn queue(&mut self, asker: Asker) -> bool {
         if self.questions.is_none() {
             let (sender, receiver) = sync_channel::<Asker>(WAITING);
@@ -60,7 +61,7 @@ impl Asking {
         self.questions.as_ref().is_some_and(|questions| questions.try_send(asker).is_ok())
     }
 
-    /// Asks whom the command may talk to; the answer goes to `control`.
+    /// Asks whether the command may reach a host. The answer goes to `control`.
     pub(crate) fn ask(&mut self, question: Question, program: &str, control: BorrowedFd<'_>) {
         let Ok(whoever_waits) = control.try_clone_to_owned() else { return };
         let (number, program, answers) = (question.number, program.to_owned(), self.answers.clone());
@@ -79,7 +80,7 @@ impl Asking {
     }
 }
 
-/// For whoever serves the network, which knows of this session only.
+/// Sends the answer to the process that serves the network. That process keeps answers for this session only.
 fn tell(control: BorrowedFd<'_>, number: u64, word: Word) {
     let answer = Answer { allow: word.allows(), session: word.stays() };
     gateway::instruct(control, &Instruction::Answer { number, answer });
@@ -98,7 +99,7 @@ fn wish(question: &Question, program: String, scope: Option<String>) -> Wish {
     }
 }
 
-/// Keeps an answer for the launches to come, and says where. What can't be kept holds for this session.
+/// Keeps an answer for later launches, and returns a text that says where. If it can't be kept, it holds for this session.
 fn keep(answers: &Approvals<'_>, question: &Question) -> String {
     let target = Object::host(&question.host, question.port).to_string();
     let Ok(target) = target.parse() else { return String::new() };
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::channel;
 
-    /// Somebody who isn't answered: one is put, so many wait, the next is refused.
+    /// The user doesn't answer the first question: `WAITING` more questions wait, and the next one is refused.
     #[test]
     fn so_many_questions_wait() {
         let mut asking = Asking::new(None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade bench`: hands over to the measuring suite, a program of its own, so that what is
-//! measured carries none of what measures.
+//! `palisade bench`: executes the measuring suite. The suite is a separate program, so that the measured program
+//! contains no measuring code.
 
 use crate::output;
 use palisade_text::Show as _;
@@ -18,7 +18,7 @@ pub(crate) struct Options {
     arguments: Vec<OsString>,
 }
 
-/// Becomes the suite; returns only when that fails.
+/// Executes the suite in place of this process. Returns only if that fails.
 pub(crate) fn run(options: &Options) -> u8 {
     let own = std::env::current_exe().ok();
     let beside = own.as_deref().map(|own| own.with_file_name("palisade-bench")).filter(|path| path.is_file());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls of a launch that weren't learned: kept when they are learned, asked for when they are asked for.
+//! System calls of a launch that weren't learned: keeps them in the mode `learn`, asks the user in the mode `ask`.
 
 use crate::asking::Asking;
 use crate::prompt;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Keeps account of a launch's calls.
+/// Records the calls of a launch.
 #[derive(Debug)]
 pub(crate) struct Calls<'p>(Recorder<'p>);
 
@@ -27,7 +27,7 @@ pub(crate) struct Calls<'p>(Recorder<'p>);
 enum KeepError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The user's state has no place.
+    /// The user's state directory can't be found.
     #[error("can't find where they are kept: {0}")]
     Place(crate::verb::Failure),
 }
@@ -42,7 +42,7 @@ impl<'p> Calls<'p> {
         self.0.note(program, call);
     }
 
-    /// What the kernel has put down. `tell` hears of each call that is learned.
+    /// Handles calls that the kernel recorded. `tell` gets an event for each call that is learned.
     pub(crate) fn called(
         &mut self,
         called: &[palisade_protocol::learn::Program],
@@ -53,7 +53,7 @@ impl<'p> Calls<'p> {
         }
     }
 
-    /// Keeps what was learned. Says how much of it is new.
+    /// Keeps what was learned, and prints how much of it is new.
     pub(crate) fn keep(&mut self, quiet: bool) {
         let taught = match self.0.taught() {
             Ok(Some(taught)) => taught,
@@ -99,11 +99,11 @@ impl<'p> Calls<'p> {
         let host = self.0.on_the_host(&program);
         let Ok(unheard) = answers.try_clone() else { return };
         let asked = asking.queue(Box::new(move |running| {
-            // Where nothing is learned an answer holds for the session at most.
+            // Where nothing is learned, an answer holds for the session at most.
             let keep = profile.as_deref().map(|profile| || always(profile, &program, host.as_deref(), call));
             let keep = keep.as_ref().map(|keep| keep as prompt::Keep<'_>);
             let word = prompt::ask(&wish(&program, call, profile.as_deref()), keep, running);
-            // Nobody is there: nobody will be.
+            // If the user can't be asked now, refuse for the whole session: a later question would fail, too.
             let word = word.ok().flatten().unwrap_or(Word::Never);
             Answer { number, allow: word.allows(), keep: word.stays() }.send(answers.as_fd());
         }));
@@ -118,7 +118,7 @@ fn keep(profile: &str, learned: &BTreeMap<Binary, BTreeSet<Syscall>>) -> Result<
     Ok(Store::open(&facts.places.syscalls())?.learn(profile, learned)?)
 }
 
-/// Learns one call, and says so.
+/// Learns one call, and returns a message about it.
 fn always(profile: &str, program: &Program, host: Option<&Path>, call: Syscall) -> String {
     let binary = identify(program, host);
     match keep(profile, &BTreeMap::from([(binary, BTreeSet::from([call]))])) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade check`: whether a policy file says what can be understood.
+//! `palisade check`: says whether a policy file is valid.
 
 use crate::asked::Asked;
 use crate::output;
@@ -62,7 +62,7 @@ impl From<LayerName> for Layer {
     }
 }
 
-/// The answer.
+/// The answer about a file.
 #[derive(Serialize)]
 struct Output {
     #[serde(serialize_with = "verb::lossy")]
@@ -70,7 +70,7 @@ struct Output {
     layer: &'static str,
     valid: bool,
     errors: Vec<Mistake>,
-    /// What can be understood and has no effect.
+    /// Statements that are valid and have no effect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
@@ -87,7 +87,7 @@ struct LaunchAnswer {
     notes: Vec<String>,
 }
 
-/// One thing wrong.
+/// One mistake in the file.
 #[derive(Serialize)]
 struct Mistake {
     line: u32,
@@ -115,7 +115,7 @@ impl From<&Impossible> for Mistake {
     }
 }
 
-/// Answers: 0 it can be understood, 1 it can't, 2 it can't be read.
+/// Returns the exit code: 0 if the file is valid, 1 if it isn't, 2 if it can't be read.
 pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
     verb::finish(options.asked.launch.json, check(options, matches))
 }
@@ -162,7 +162,7 @@ fn check_launch(asked: &Asked, matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(if error.is_none() { YES } else { NO })
 }
 
-/// Whether the file can be understood. `more_follows`: if it can, the answer about a launch is the answer.
+/// Checks the file. With `more_follows`, a valid file has no answer of its own: the answer about a launch follows.
 fn check_file(options: &Options, file: &Path, more_follows: bool) -> Result<u8, Failure> {
     let layer = options.layer.map_or_else(|| layer_of(file), Layer::from);
     let features = file.parent().and_then(Path::file_name) == Some(OsStr::new("features"));
@@ -199,7 +199,7 @@ fn check_file(options: &Options, file: &Path, more_follows: bool) -> Result<u8, 
     Ok(if errors.is_empty() && impossible.is_empty() { YES } else { NO })
 }
 
-/// The layer of the place where a file lies.
+/// The layer that the directory of the file belongs to.
 fn layer_of(file: &Path) -> Layer {
     let file = std::path::absolute(file).unwrap_or_else(|_empty| file.to_owned());
     if file.starts_with(ADMINISTRATOR) {

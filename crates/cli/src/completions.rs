@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade completions`: a shell's completions, from the same table as the parser.
+//! `palisade completions`: prints a shell's completions, made from the same table as the parser.
 
 use crate::verb::{self, YES};
 use clap::CommandFactory;
@@ -13,7 +13,7 @@ pub(crate) struct Options {
     shell: Shell,
 }
 
-/// Prints; 0, or 2 error.
+/// Prints the completions. Returns 0, or 2 for an error.
 pub(crate) fn run(options: &Options) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut crate::Cli::command(), "palisade", &mut script);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade config`: the merged policy with its origins, and where its files are.
+//! `palisade config`: shows the merged policy with its origins, and where its files are.
 
 use crate::situation;
 use crate::verb::{self, Failure, YES};
@@ -45,7 +45,7 @@ struct Show {
     json: bool,
 }
 
-/// Answers: 0, or 2 error.
+/// Returns the exit code: 0, or 2 for an error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
         What::Show(show) => verb::finish(show.json, shown(show)),
@@ -72,7 +72,7 @@ struct Settings<'s> {
     settings: Vec<Setting<'s>>,
 }
 
-/// A statement for programs.
+/// A statement in the JSON output.
 #[derive(Serialize)]
 struct Setting<'s> {
     section: &'static str,
@@ -92,7 +92,7 @@ impl<'s> From<&'s Statement> for Setting<'s> {
     }
 }
 
-/// A file or directory that counts.
+/// A file or directory that Palisade reads.
 #[derive(Serialize)]
 struct Place {
     what: &'static str,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade desktop`: an application's link, desktop entries and services start its profile, for this
-//! user, until they are told not to. The crate `palisade_desktop` makes them; here are the options and the words.
+//! `palisade desktop`: makes an application's link, desktop entries and services start its profile, for this user,
+//! until the user disables that. The crate `palisade_desktop` makes the files. This module has the options and the
+//! output.
 //!
-//! - [`words`]: what has become of files, and what there is to know about them
+//! - [`words`]: the output for people: what happened to files, and notes
 
 mod words;
 
@@ -93,7 +94,7 @@ struct Status {
     json: bool,
 }
 
-/// Answers: 0 done, or enabled and as it was made; 1 not; 2 error.
+/// Returns the exit code: 0 done, or enabled and unchanged; 1 not; 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
         What::Enable(enable) => verb::finish(enable.json, enable.run()),
@@ -102,17 +103,17 @@ pub(crate) fn run(options: &Options) -> u8 {
     }
 }
 
-/// The answer of `enable` and of each `disable`.
+/// The JSON answer of `enable`, and of `disable` for each application.
 #[derive(Serialize)]
 struct Output {
     name: String,
     enabled: bool,
-    /// Files that are there.
+    /// Files that exist now.
     files: Vec<String>,
     removed: Vec<String>,
-    /// Files that somebody has changed: they stay.
+    /// Files that were changed since Palisade made them: they stay.
     left: Vec<String>,
-    /// Files that were in the way.
+    /// Files that were in the way and are kept aside.
     aside: Vec<String>,
     /// Files that were put back.
     restored: Vec<String>,
@@ -183,7 +184,7 @@ impl Enable {
     }
 }
 
-/// The application that is named, or all that are enabled.
+/// The named application, or all enabled applications.
 fn names(facts: &mut Facts, name: Option<&OsString>) -> Result<Vec<String>, Failure> {
     let mut desktop = Desktop::of(facts);
     match name {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade doctor`: what this host can guarantee, by what, and what to do about the rest.
+//! `palisade doctor`: says what this host can guarantee, by which mechanism, and what to do about the rest.
 
 use crate::asked::Asked;
 use crate::verb::{self, Failure};
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     pub(crate) asked: Asked,
 }
 
-/// Answers: 0 everything that is asked for can be enforced, 1 not, 2 error.
+/// Returns the exit code: 0 if everything that the policy asks for can be enforced, 1 if not, 2 for an error.
 pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
     verb::finish(options.asked.launch.json, examine(options, matches))
 }
@@ -63,7 +63,7 @@ fn words(examination: &Examination, verbose: bool) -> String {
         let lacking = row.by().is_none();
         let best = row.by().map(|by| by.name);
         for mechanism in &row.mechanisms {
-            // What comes before the one that is used is better: worth knowing.
+            // Mechanisms before the used one are better, so the user should know about them.
             let better = !lacking && Some(mechanism.name) != best;
             let ahead = better
                 && row.mechanisms.iter().position(|other| other.name == mechanism.name)

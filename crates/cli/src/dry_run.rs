@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Printing a plan: in words, and as JSON that can be applied.
+//! Prints a plan: in words, or as JSON that can be applied.
 
 use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::plan::{GroupLimit, IdentityKind, Network, Plan};
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// Prints on standard output.
+/// Prints the plan on standard output.
 pub(crate) fn print(plan: &Plan<'_>, command: &[OsString], json: bool) {
     let mut text = if json {
         palisade_text::json(serde_json::to_string_pretty(plan).unwrap_or_default())
@@ -19,11 +19,11 @@ pub(crate) fn print(plan: &Plan<'_>, command: &[OsString], json: bool) {
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    // A reader that went away (`| head`) has seen enough.
+    // A closed output (`| head`) is no error: its reader has seen enough.
     let _seen_enough = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// A plan in words, a line for each thing done.
+/// The plan in words, one line for each step.
 pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     let mut text = String::new();
     let mut line = |words: &str| {
@@ -107,7 +107,7 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     text
 }
 
-/// Whom the command may talk to.
+/// Describes which hosts the command may reach.
 fn describe_network(network: &Network<'_>, line: &mut dyn FnMut(&str)) {
     // A plan that was made or read has been decoded before.
     let rules = network.rules.get().unwrap_or_default();

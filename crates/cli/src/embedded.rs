@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade embedded`: launches one command for a program that embeds Palisade (crate `palisade`), which is told at a
-//! socket what happens and answers what is asked. What is said to people elsewhere goes there, too.
+//! `palisade embedded`: launches one command for a program that embeds Palisade (crate `palisade`). At a socket, that
+//! program receives the events and answers the questions. Messages for people go to the socket, too.
 
 use crate::output;
 use crate::prompt::Keep;
@@ -15,15 +15,15 @@ use std::ffi::OsString;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// The other side, if this process launches for one.
+/// The connection to the embedding program, if one started this process.
 static LINK: OnceLock<Link> = OnceLock::new();
 
-/// The other side, if this process launches for one.
+/// The connection to the embedding program, if one started this process.
 pub(crate) fn link() -> Option<&'static Link> {
     LINK.get()
 }
 
-/// Launches for another program, if that is what this process was started for.
+/// Launches for an embedding program, if one started this process for that.
 pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     let [verb, dashes, command @ ..] = arguments else { return None };
     if verb != VERB || dashes != "--" {
@@ -65,7 +65,7 @@ fn serve(command: &[OsString], begun: Instant) -> Result<u8, LauncherError> {
     Ok(code)
 }
 
-/// Asks; none if nobody answers in time.
+/// Asks the embedding program. `None` if no answer comes in time.
 pub(crate) fn ask(link: &Link, wish: &Wish, keep: Option<Keep<'_>>, patience: Duration) -> Option<Word> {
     let question = |number| Told::Question {
         number,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade explain`: what happens with a path, a host, a command, a system call or a variable, and
-//! why; and which names are protected.
+//! `palisade explain`: says what happens with a path, a host, a command, a system call or a variable, and why; and
+//! which names are protected.
 
 use crate::asked::Asked;
 use crate::run_options::OptionError;
@@ -75,14 +75,14 @@ impl From<Access> for Wanted {
     }
 }
 
-/// Answers: 0 it is allowed, 1 it isn't, 2 error.
+/// Returns the exit code: 0 allowed, 1 not allowed, 2 error.
 pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
     verb::finish(options.asked.launch.json, explain(options, matches))
 }
 
 fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
     let variable = options.variable()?;
-    // What a variable without a value asks is told below.
+    // `--env NAME` without a value names a variable to explain. It is handled below and isn't part of the request.
     let mut asked = options.asked.clone();
     asked.launch.env.retain(|given| given.contains('='));
     let mut situation = asked.request(matches)?.settle()?;
@@ -116,7 +116,7 @@ fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 impl Options {
-    /// The variable that is asked about: one that is given no value.
+    /// The variable to explain: one that is given without a value.
     fn variable(&self) -> Result<Option<&str>, Failure> {
         let mut asked = self.asked.launch.variables_asked_about();
         let first = asked.next();
@@ -130,7 +130,7 @@ impl Options {
     }
 }
 
-/// What is to be explained, if the options say it.
+/// The target to explain, if the options say what kind it is.
 fn stated(options: &Options, target: &OsStr) -> Result<Option<Target>, Failure> {
     if options.host {
         let text = target.to_string_lossy().into_owned();

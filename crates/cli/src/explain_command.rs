@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens with a command, in words.
+//! Explains a command in words.
 
 use crate::verb::{self, Failure};
 use palisade::Situation;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens when a host is to be talked to, in words.
+//! Explains a host in words.
 
 use crate::verb::{self, Failure};
 use palisade::Situation;
@@ -46,7 +46,7 @@ fn words(explanation: &HostExplanation) -> String {
     text
 }
 
-/// What is asked of the address that a name leads to.
+/// The further checks of the address that a name resolves to.
 fn of_name(explanation: &HostExplanation) -> String {
     let besides =
         if explanation.addresses_have_rules { "; rules about addresses hold for it, too" } else { "" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens with a system call or an environment variable, in words.
+//! Explains a system call or an environment variable in words.
 
 use crate::verb::{self, Failure};
 use palisade::Situation;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens with a path, in words.
+//! Explains a path in words.
 
 use crate::verb::{self, Failure};
 use palisade::Situation;
@@ -23,7 +23,7 @@ pub(crate) fn explain(
     Ok(verb::verdict(explanation.allowed))
 }
 
-/// A name, which is said once for all lines in a row that have it, and what is to be said.
+/// A label and a text. Successive lines with the same label show it once.
 type Line = (&'static str, String);
 
 fn words(explanation: &PathExplanation) -> String {
@@ -56,7 +56,7 @@ fn words(explanation: &PathExplanation) -> String {
     text
 }
 
-/// What the policy says. Rules of one kind have its name once.
+/// The policy's statements. Rules of one kind show their label once.
 fn of_policy(policy: &PolicyOnPath) -> Vec<Line> {
     let mut lines = Vec::new();
     if policy.because.is_empty() {
@@ -74,7 +74,7 @@ fn of_policy(policy: &PolicyOnPath) -> Vec<Line> {
     lines
 }
 
-/// What is to be said of a protected name beside the answer, which is or isn't that writing is refused.
+/// The line about a protected name, beside the answer. `refused`: the answer already is that writing is refused.
 fn of_name(name: &Protection, refused: bool) -> Option<Line> {
     let rule = &name.shown_rule;
     if !name.kept {
@@ -87,7 +87,7 @@ fn of_name(name: &Protection, refused: bool) -> Option<Line> {
     (!refused).then(|| ("protected", format!("{rule}{but}")))
 }
 
-/// How to permit changes of a protected name, where the answer hasn't said it; and another way to do so.
+/// How to permit changes of a protected name, if the answer hasn't said it already; and a second way.
 fn ways(name: &Protection, refused: bool) -> Vec<Line> {
     let command = name.permit.clone().filter(|_command| !refused);
     let file = name.permit_in_file.as_ref().map(|words| format!("or {words}"));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard`: what may execute on this host at all.
+//! `palisade guard`: exec control, which decides what may execute on this host at all.
 //!
-//! - [`status`], [`metrics`], [`scrape`], [`timing`]: what it does
-//! - [`change`]: what it is told
+//! - [`status`], [`metrics`], [`scrape`], [`timing`]: what the guard does
+//! - [`change`]: requests that change what it does
 //! - [`follow`]: its decisions, as they are made
-//! - [`files`]: settings, rules and trust as they are on the disk, without the daemon
-//! - [`check`], [`lint`]: whether those can be understood, and are meant so
-//! - [`explain`]: what becomes of one open or exec
+//! - [`files`]: settings, rules and trust from the disk, without the daemon
+//! - [`check`], [`lint`]: whether settings and rules are valid, and probably meant as written
+//! - [`explain`]: the decision about one open or exec
 //! - [`survey`]: kinds of files, programs that aren't trusted, file systems that aren't watched
 //! - [`trust`]: which files are trusted
-//! - [`doctor`](mod@doctor): what of it works on this kernel
-//! - [`error`]: why not
+//! - [`doctor`](mod@doctor): which parts work on this kernel
+//! - [`error`]: the errors
 
 mod change;
 mod check;
@@ -27,7 +27,7 @@ mod survey;
 mod timing;
 mod trust;
 
-use crate::verb::{self, YES};
+use crate::verb::{self, Exit, YES};
 use clap::{Subcommand, ValueEnum, ValueHint};
 pub(crate) use doctor::doctor;
 pub(crate) use error::GuardError;
@@ -188,10 +188,7 @@ enum BuiltIn {
     Restrictive,
 }
 
-/// What a verb answers.
-pub(crate) use crate::verb::Exit;
-
-/// Answers: 0, 1 no, or 2 error.
+/// Returns the exit code: 0, 1 no, or 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     let places = &options.places;
     let tell = |request: &Request| verb::finish(false, change::tell(places, request));
@@ -232,7 +229,7 @@ fn count(number: u64, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
-/// A time for people: the two largest units of it.
+/// A duration for people: its two largest units.
 fn lasting(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

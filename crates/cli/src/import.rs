@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade import`: profiles of other launchers, in the language of this one.
+//! `palisade import`: translates profiles of other launchers into Palisade's language.
 //!
-//! The crate `palisade_import` reads and translates; here are the options and the words.
+//! The crate `palisade_import` reads and translates. This module has the options and the output.
 //!
 //! - [`fapolicyd`]: a whole host's rules and trust, for the guard
 //! - [`report`]: what became of each statement
@@ -76,7 +76,7 @@ enum From {
     Fapolicyd,
 }
 
-/// The report for programs.
+/// The report as JSON.
 #[derive(Serialize)]
 struct Output<'a> {
     from: From,
@@ -84,20 +84,20 @@ struct Output<'a> {
     file: PathBuf,
     kind: Kind,
     name: &'a str,
-    /// Where it was written.
+    /// The file that was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     written: Option<String>,
-    /// The profile, if it wasn't.
+    /// The profile, if no file was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
     taken: usize,
     approximated: Vec<&'a Finding>,
     left_out: Vec<&'a Finding>,
-    /// Programs that the profile has run on the host.
+    /// Programs that the profile runs on the host.
     hooks: usize,
 }
 
-/// Imports: 0, 1 if something is left out that mustn't, 2 error.
+/// Imports. Returns 0, 1 if a necessary statement is left out, 2 for an error.
 pub(crate) fn run(options: &Options) -> u8 {
     let imported = match options.from {
         From::Antimony => import(options, Launcher::Antimony),
@@ -111,7 +111,7 @@ pub(crate) fn run(options: &Options) -> u8 {
 }
 
 impl Options {
-    /// What is imported.
+    /// The file to import.
     fn file(&self) -> &Path {
         self.file.as_deref().unwrap_or(Path::new(PLACE))
     }
@@ -163,7 +163,7 @@ fn import(options: &Options, launcher: Launcher) -> Result<u8, Failure> {
     Ok(if refused { NO } else { YES })
 }
 
-/// The file to write; none for standard output.
+/// The file to write. `None` for standard output.
 fn target(options: &Options, kind: Kind, name: &str, facts: &Facts) -> Option<PathBuf> {
     match (&options.output, &options.name) {
         (Some(file), _) if file == Path::new("-") => None,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade interpose`: a command's system calls, counted, logged or answered in its own processes.
+//! `palisade interpose`: counts, logs or answers a command's system calls in the command's own processes.
 //!
 //! - [`log`]: a line for each call
-//! - [`report`]: what is said when it has ended
-//! - [`sites`]: where calls came from, beside where a scan would have looked
-//! - [`error`]: why it wasn't started
+//! - [`report`]: what is printed when the command has ended
+//! - [`sites`]: where calls came from, compared with what a scan finds
+//! - [`error`]: why the command wasn't started
 
 mod error;
 mod log;
@@ -23,7 +23,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 
-/// Ours, not the command's.
+/// The exit code of a failure of Palisade, not of the command.
 const FAILURE: u8 = 125;
 
 /// Counts, logs or answers the system calls of a command and all that it starts, inside its own processes.
@@ -75,8 +75,8 @@ pub(crate) struct Options {
     command: Vec<OsString>,
 }
 
-/// Runs the command if the arguments are these options alone. What all other verbs understand isn't built for them; help and
-/// mistakes are the long way's to tell.
+/// Runs the command if the arguments are only this verb's options. This way doesn't build the parser of all verbs. Help
+/// and mistakes are left to the complete parser.
 pub(crate) fn shortcut(arguments: &[OsString]) -> Option<u8> {
     let [verb, ..] = arguments else { return None };
     if verb != "interpose" {
@@ -88,7 +88,7 @@ pub(crate) fn shortcut(arguments: &[OsString]) -> Option<u8> {
     Some(run(&options))
 }
 
-/// The command's exit code, or ours.
+/// Returns the command's exit code, or Palisade's own.
 pub(crate) fn run(options: &Options) -> u8 {
     match start(options) {
         Ok(outcome) => code(&outcome),
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options) -> u8 {
 fn start(options: &Options) -> Result<Outcome, InterposeError> {
     let program = find(&options.command)?;
     let fakes = fakes::parse(&options.fake)?;
-    // Before the command is started: a file that can't be written is no reason to find out afterwards.
+    // Open the files before the command starts: an unwritable file must be reported first.
     let table = report::Table::open(options.output.as_deref(), options.json)?;
     let mut log = options.log.as_deref().map(log::Log::create).transpose()?;
     let asked = options.log.is_some() || !options.fake.is_empty() || options.sites;
@@ -133,7 +133,7 @@ fn start(options: &Options) -> Result<Outcome, InterposeError> {
     Ok(outcome)
 }
 
-/// The command's file.
+/// Finds the command's file.
 fn find(command: &[OsString]) -> Result<PathBuf, InterposeError> {
     let name = command.first().cloned().unwrap_or_default();
     let path = std::env::var_os("PATH");
@@ -144,7 +144,7 @@ fn find(command: &[OsString]) -> Result<PathBuf, InterposeError> {
             return Err(InterposeError::NotExecutable { path });
         }
     };
-    // The kernel would give it no rights while it is watched, and it would fail for no visible reason.
+    // The kernel gives such a program no extra rights while it is watched. The program would fail for no visible reason.
     let other = |metadata: &std::fs::Metadata| {
         let mode = metadata.permissions().mode();
         let user = mode & 0o4000 != 0 && metadata.uid() != rustix::process::geteuid().as_raw();
@@ -172,7 +172,7 @@ fn environment() -> Result<Vec<CString>, InterposeError> {
         .collect()
 }
 
-/// As a shell gives it.
+/// The exit code as a shell gives it.
 fn code(outcome: &Outcome) -> u8 {
     let code = match (outcome.status.code(), outcome.status.signal()) {
         (Some(code), _) => code,
@@ -182,7 +182,7 @@ fn code(outcome: &Outcome) -> u8 {
     u8::try_from(code).unwrap_or(FAILURE)
 }
 
-/// A name as it may be shown.
+/// A name as text.
 fn shown(name: &std::ffi::OsStr) -> String {
     String::from_utf8_lossy(name.as_bytes()).into_owned()
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade learn`: runs a command as `run` does, and writes the profile that lets it do what it did
-//! and little else.
+//! `palisade learn`: runs a command as `run` does, and writes a profile that allows what the command did and little else.
 //!
-//! The command's walls are those of the options, as always: what is refused stays refused, and stands
-//! in the profile as a comment. Nothing is in force before somebody has seen it.
+//! The options set the command's walls, as always: what is refused stays refused, and is a comment in the profile. No
+//! profile is in force before the user has seen it.
 
 mod checked;
 mod keep;
@@ -78,7 +77,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// What is asked for.
+    /// The request.
     pub(crate) fn request(&self, matches: &ArgMatches) -> Result<Request, RequestError> {
         self.run.request(matches)
     }
@@ -89,8 +88,8 @@ impl Options {
     }
 }
 
-/// Learns a command. The exit code is the command's. `second`: where the first run has left what was learned, if this is
-/// the second one.
+/// Learns a command. Returns the command's exit code. `second`: the descriptor with the result of the first run, if
+/// this is the second run.
 pub(crate) fn run(options: &Options, matches: &ArgMatches, second: Option<u32>, begun: Instant) -> u8 {
     match learn(options, matches, second, begun) {
         Ok(code) => code,
@@ -106,13 +105,13 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches, second: Option<u32>, 
 enum LearnError {
     #[error(transparent)]
     Run(#[from] RunError),
-    /// An option of `run` that makes no sense here.
+    /// An option of `run` that has no meaning here.
     #[error("a command can't be learned with {option}: {reason}")]
     Option { option: &'static str, reason: &'static str },
     /// Not a name that `--profile` would find.
     #[error("{name:?} can't be a profile's name")]
     Name { name: String },
-    /// A profile of this name is there without the user's doing.
+    /// A profile of this name exists, and the user didn't make it.
     #[error("{name:?} is the name of {}, which the learned profile would replace for you", of(.file.as_deref()))]
     Shipped { name: String, file: Option<PathBuf>, hint: String },
     /// The profile can't be written.
@@ -121,7 +120,7 @@ enum LearnError {
     /// The command can't be run a second time.
     #[error(transparent)]
     Verify(#[from] verify::VerifyError),
-    /// What was learned of system calls can't be had, or can't be given to the profile.
+    /// Learned system calls can't be read, or can't be given to the profile.
     #[error("can't use the system calls that were learned for the profile: {0}")]
     Calls(#[from] StoreError),
 }
@@ -200,7 +199,7 @@ fn learn(
     Ok(code)
 }
 
-/// The second run: the command under the profile that the first one has left.
+/// The second run: runs the command under the profile that the first run made.
 fn second_run(
     options: &Options,
     situation: &Situation,
@@ -230,7 +229,7 @@ fn second_run(
     Ok(if enough { code } else { run::FAILURE })
 }
 
-/// Offers the profile, and gives it what was learned of system calls if it is kept.
+/// Offers the profile. If the user keeps it, gives it the learned system calls.
 fn keep(
     options: &Options,
     situation: &Situation,
@@ -262,8 +261,8 @@ struct Watched {
     calls: Calls,
 }
 
-/// Runs the command and watches it. Signals are what they were before when it has ended: somebody may be asked, or the
-/// command run again.
+/// Runs the command and watches it. Afterwards signals are handled as before, because the user may be asked or the
+/// command may run again.
 fn watch(options: &Options, plan: &Plan<'_>, begun: Instant) -> Result<Watched, StartError> {
     let mut trace = AccessTrace::default();
     let mut hosts = Hosts::of(plan);
@@ -286,7 +285,7 @@ fn watch(options: &Options, plan: &Plan<'_>, begun: Instant) -> Result<Watched, 
     Ok(Watched { code: code?, trace, hosts, calls })
 }
 
-/// An error if a profile of this name is there without the user's doing, and the user has none.
+/// An error if a profile of this name exists that the user didn't make, and the user has none.
 fn shadows(options: &Options, name: &str, facts: &Facts) -> Result<(), LearnError> {
     let called = layers::definitions(facts, Sort::Profile).into_iter().filter(|known| known.name == name);
     let mut highest: Option<Definition> = None;
@@ -307,7 +306,7 @@ fn shadows(options: &Options, name: &str, facts: &Facts) -> Result<(), LearnErro
     Err(LearnError::Shipped { name: name.to_owned(), file: shipped.file, hint })
 }
 
-/// A profile that isn't the user's.
+/// Names a profile that isn't the user's.
 fn of(file: Option<&Path>) -> String {
     match file {
         Some(file) => format!("the profile {}", file.display()),
@@ -315,7 +314,7 @@ fn of(file: Option<&Path>) -> String {
     }
 }
 
-/// Options of `run` that can't be kept here.
+/// An error for options of `run` that don't work here.
 fn unsuitable(options: &RunOptions) -> Result<(), LearnError> {
     if options.plan.is_some() {
         return Err(LearnError::Option { option: "--plan", reason: "a plan has been made already" });
@@ -327,7 +326,7 @@ fn unsuitable(options: &RunOptions) -> Result<(), LearnError> {
     Ok(())
 }
 
-/// What the profile is called: as asked, or as the command's file without what tells its kind.
+/// The profile's name: as asked, or the name of the command's file without its extension.
 fn name_of(options: &Options, program: &OsString) -> Result<String, LearnError> {
     let name = match (&options.name, &options.run.line) {
         (Some(name), _) => name.clone(),
@@ -341,11 +340,10 @@ fn name_of(options: &Options, program: &OsString) -> Result<String, LearnError> 
     if layers::is_profile_name(&name) { Ok(name) } else { Err(LearnError::Name { name }) }
 }
 
-/// The host, the policy, and what of it is the profile's own.
+/// The host, the policy, and the part of the policy that becomes the profile's own.
 struct Situation {
     settled: palisade::Situation,
-    /// What the profile starts from: what was said on the command line and in the profile it refines,
-    /// but for what is granted.
+    /// What the profile starts from: the statements of the command line and of the profile that is refined, without grants.
     own: LayerPolicy,
 }
 
@@ -372,7 +370,7 @@ impl Situation {
         Ok(Under { policy: self.loaded.policy.clone(), plan: self.plan_to_learn()? })
     }
 
-    /// What holds by a view without grants, but that the working directory can be read.
+    /// The plan of a view without grants, except that the working directory can be read.
     fn base(&self, view: View) -> Result<Plan<'static>, RunError> {
         let mut layer = LayerPolicy::command_line();
         layer.set_view(view, 0);

@@ -4,25 +4,25 @@
 //! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`reporter`]: `palisade run`
 //! - [`embedded`]: a launch for a program that embeds Palisade
 //! - [`open`]: `palisade open`
-//! - [`asked`]: the launch that verbs speak of which only read
-//! - [`trace`]: what is said after a launch
+//! - [`asked`]: the options of a launch, for verbs that only read
+//! - [`trace`]: what is printed after a launch
 //! - [`learn`]: `palisade learn`
 //! - [`explain`] with `explain_path`, `explain_host`, `explain_command`, `explain_name`; [`check`], [`doctor`],
 //!   [`config`], [`profile`], [`project`]: the verbs that read and trust
 //! - [`desktop`]: links, desktop entries and services that start profiles
-//! - [`guard`]: what may execute on this host at all
+//! - [`guard`]: exec control, which decides what may execute on this host at all
 //! - [`scope`]: marked subtrees of processes
-//! - [`palisaded`]: talking to the daemon
+//! - [`palisaded`]: shows the daemon's events
 //! - [`import`]: profiles of other launchers
 //! - [`package`], [`packaged`], [`package_info`]: applications as one program each, and what such a program does
-//! - [`shell`]: the user's own shell behind a terminal that knows what was meant
+//! - [`shell`]: the user's own shell behind the shell proxy
 //! - [`syscalls`]: which system calls were learned
-//! - [`interpose`]: a command's system calls, counted or answered in its own processes
+//! - [`interpose`]: a command's system calls, counted or answered in the command's own processes
 //! - [`watch`]: what is refused and decided, as it happens; [`ps`]: which sandboxes run
-//! - [`completions`], [`man`], [`schema`]: what packages and editors want
-//! - [`situation`], [`verb`]: what those verbs ask and how they answer
-//! - [`bench`]: hands over to the measuring suite
-//! - [`output`], [`progress`]: words and bars for people
+//! - [`completions`], [`man`], [`schema`]: files for packages and editors
+//! - [`situation`], [`verb`]: common code of these verbs: what they read, and how they answer
+//! - [`bench`]: executes the measuring suite
+//! - [`output`], [`progress`]: messages and progress bars for people
 #![forbid(unsafe_code)]
 
 mod account;
@@ -148,22 +148,22 @@ enum Verb {
     Schema(schema::Options),
 }
 
-/// A launch allocates little and ends soon.
+/// A launch allocates little and ends soon, so an arena is enough.
 #[global_allocator]
 static ALLOCATOR: palisade_sys::arena::Arena = palisade_sys::arena::Arena::new();
 
-/// The arguments; of a link to this program, those that open the application that the link is called like.
+/// The arguments. If a link started this program, they are the arguments that open the application of the link's name.
 fn arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let own = given.next().unwrap_or_default();
     let name = Path::new(&own).file_name().unwrap_or_default();
     if name == env!("CARGO_BIN_NAME") || name.is_empty() || !is_link(name) {
         return given.collect();
     }
-    // What follows is the application's, also if it looks like an option of ours.
+    // What follows is the application's, even if it looks like an option of Palisade.
     ["open".into(), name.to_owned(), "--".into()].into_iter().chain(given).collect()
 }
 
-/// Whether the program's file is called otherwise than it was started.
+/// Whether the program was started under another name than its file has.
 fn is_link(name: &OsStr) -> bool {
     std::env::current_exe()
         .is_ok_and(|file| file.file_name().is_some_and(|file| file != name && name != "exe"))
@@ -191,7 +191,7 @@ fn main() -> ExitCode {
     ExitCode::from(long_way(&arguments, begun))
 }
 
-/// What comes of being started by a launcher for a bus, if that is so: its words are the launcher's to say.
+/// Serves a bus, if a launcher started this process for that. The launcher reports the printed error to the user.
 fn attendance(arguments: &[OsString]) -> Option<u8> {
     let [only] = arguments else { return None };
     (only == ATTEND).then(|| match launcher::attend() {
@@ -203,7 +203,7 @@ fn attendance(arguments: &[OsString]) -> Option<u8> {
     })
 }
 
-/// Prints help, or what is wrong with the arguments, which others may have chosen.
+/// Prints help, or what is wrong with the arguments. Others may have chosen the arguments, so hidden characters are escaped.
 fn say_usage(error: &clap::Error, arguments: &[OsString]) {
     let mut text = error.to_string();
     if !error.use_stderr() {
@@ -219,7 +219,7 @@ fn say_usage(error: &clap::Error, arguments: &[OsString]) {
     output::say(&text);
 }
 
-/// Everything but a launch that was seen before.
+/// Handles everything except a launch with a kept plan.
 fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     if let Some(code) = attendance(arguments) {
         return code;
@@ -300,7 +300,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
 #[cfg(test)]
 mod one_plan_tests;
 
-/// What clap makes of the arguments of `run`.
+/// The options that clap reads from the arguments of `run`.
 #[cfg(test)]
 fn parse_run(arguments: &[OsString]) -> Result<run_options::RunOptions, clap::Error> {
     let named = std::iter::once(OsString::from("palisade")).chain(arguments.iter().cloned());

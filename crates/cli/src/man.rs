@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade man`: the manual's pages, from the same table as the parser.
+//! `palisade man`: prints the manual's pages, made from the same table as the parser.
 
 use crate::verb::{self, Failure, YES};
 use clap::{CommandFactory, ValueHint};
@@ -13,14 +13,14 @@ pub(crate) struct Options {
     directory: Option<PathBuf>,
 }
 
-/// Prints or writes; 0, or 2 error.
+/// Prints or writes the pages. Returns 0, or 2 for an error.
 pub(crate) fn run(options: &Options) -> u8 {
     verb::finish(false, pages(options).map(|()| YES))
 }
 
 fn pages(options: &Options) -> Result<(), Failure> {
     let mut command = crate::Cli::command();
-    // So that the pages of verbs are called and titled "palisade-run" and so on.
+    // Names the pages of verbs "palisade-run" and so on.
     command.build();
     if let Some(directory) = &options.directory {
         let failed = |source| Failure::Write { path: directory.clone(), source };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What serves the filtered network of a launch.
+//! Starts the service for the filtered network of a launch.
 
 use palisade_network::{Inside, ProxyVariables, Route, Upstream};
 use palisade_protocol::network::Resolving;
@@ -25,13 +25,13 @@ pub(crate) fn serve(served: Served) {
         Ok(Some(palisade_policy::network::Upstream::Environment)) => {
             Route::Variables(ProxyVariables::read(&served.variables))
         }
-        // What the policy took for a proxy is one.
+        // Can't happen: the policy has accepted the proxy.
         Err(_error) => return,
     };
     let upstream = Upstream { route, dns: served.dns };
     let resolving = Resolving { resolv_conf: served.resolv_conf, hosts: served.hosts };
     let mut sockets = Sockets(served.maker);
-    // Its end is seen by the launcher, whatever the reason.
+    // The launcher notices the end of this process, whatever the reason.
     let _ended = palisade_network::serve(
         inside,
         &served.rules,

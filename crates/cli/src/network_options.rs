@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The options that say whom a command may talk to.
+//! The options that say which hosts a command may reach.
 
 use crate::run_options::OptionError;
 use clap::{Args, ValueHint};
@@ -41,7 +41,7 @@ pub(crate) struct NetworkOptions {
 }
 
 impl NetworkOptions {
-    /// What the options say; `at` tells where one stands.
+    /// Adds the options' statements to `layer`. `at` gives the position of an option.
     pub(crate) fn state(
         &self,
         layer: &mut LayerPolicy,
@@ -51,7 +51,7 @@ impl NetworkOptions {
             let value = masked(value);
             move |source: NetworkError| OptionError::Network { option, value, source }
         };
-        // Where the first of the options stands that mean a filtered network.
+        // The position of the first option that implies a filtered network.
         let mut filtered: Option<u32> = None;
         let mut means_filtered =
             |index: u32| filtered = Some(filtered.map_or(index, |first| first.min(index)));
@@ -76,7 +76,7 @@ impl NetworkOptions {
             layer.add_reach(text, at("reach", nth)).map_err(wrong("reach", text))?;
             means_filtered(at("reach", nth));
         }
-        // Which way it goes out says nothing about whether it may.
+        // `--proxy` says how connections go out, not whether they may: it implies no filtered network.
         if let Some(text) = &self.proxy {
             layer.set_proxy(text, at("proxy", 0)).map_err(wrong("proxy", text))?;
         }

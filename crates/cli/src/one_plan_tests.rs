@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same request through every verb comes to the same plan, byte by byte: what is explained is what runs.
+//! Tests that the same request makes the same plan through every verb, byte by byte: what is explained is what runs.
 
 use crate::{Cli, Verb};
 use clap::{CommandFactory, FromArgMatches};
@@ -9,7 +9,7 @@ use palisade_sandbox::plan::Plan;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// What a verb asks for when it is given these words.
+/// The request that a verb makes of these words.
 fn asked(words: &[&str]) -> Request {
     let line = std::iter::once("palisade").chain(words.iter().copied()).map(OsString::from);
     let matches =
@@ -25,7 +25,7 @@ fn asked(words: &[&str]) -> Request {
         Verb::Doctor(options) => options.asked.request(matches).unwrap(),
         Verb::Package(options) => {
             let mut request = options.request(matches, "web".as_ref()).unwrap();
-            // What a package takes along is another question about the same request.
+            // Packing asks another question about the same request. Only the request is compared.
             let Subject::Pack(application) = request.subject else { panic!("{words:?}") };
             request.subject = Subject::Application(application);
             request
@@ -34,7 +34,7 @@ fn asked(words: &[&str]) -> Request {
     }
 }
 
-/// The plan of a request, as it is kept and applied.
+/// The plan of a request, as it is cached and applied.
 fn plan(mut request: Request, home: &Path) -> Plan<'static> {
     let home_text = home.to_str().unwrap();
     let environment = Environment::from_iter([("HOME", home_text), ("PATH", "/usr/bin:/bin")]);
@@ -42,7 +42,7 @@ fn plan(mut request: Request, home: &Path) -> Plan<'static> {
     request.settle().unwrap().plan().unwrap()
 }
 
-/// The bytes of a plan. What it was made from may change while it is made: other tests share the host's directories.
+/// The bytes of a plan, without its inputs: other tests share the host's directories and may change them meanwhile.
 fn bytes(words: &[&str], home: &Path) -> Vec<u8> {
     let mut plan = plan(asked(words), home);
     plan.inputs = Vec::new();
@@ -76,7 +76,7 @@ fn every_verb_comes_to_the_plan_that_runs() {
     ];
     let mut seen = std::collections::BTreeSet::new();
     for options in sets {
-        // What a verb takes besides stands behind: a rule of the command line says at which word it stands.
+        // A verb's additional options come last: a rule of the command line records the position of its word.
         let with = |verb: &str, more: &[&str]| {
             let words = [&[verb], options, more, &["--", "/bin/ls", "-l"]].concat();
             bytes(&words, home.path())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade open`: an application by its profile.
+//! `palisade open`: opens an application by its profile.
 
 use crate::run::{self, FAILURE, RunError};
 use crate::run_options::{LaunchOptions, OptionError};
@@ -44,13 +44,13 @@ pub(crate) struct Options {
     pub(crate) words: Vec<OsString>,
 }
 
-/// The key of a plan that is for these arguments only.
+/// The key of a plan that holds for these arguments only.
 fn key_with(key: &Key, arguments: &[OsString]) -> Key {
     let joined: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
     key.of_program(&OsString::from_vec(joined.join(&0)))
 }
 
-/// What is run by a plan.
+/// The command that a plan runs.
 pub(crate) fn command(plan: &Plan<'_>, arguments: &[OsString]) -> Vec<OsString> {
     let own = plan.command.iter().map(|word| OsStr::from_bytes(word.as_bytes()).to_owned());
     own.chain(arguments.iter().filter(|_| !plan.lifecycle.complete).cloned()).collect()
@@ -61,14 +61,14 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     kept(&scan::scan_open(arguments)?, begun)
 }
 
-/// Opens what is asked for if a kept plan fits.
+/// Opens the application if a kept plan fits the request.
 pub(crate) fn kept(opened: &Opened<'_>, begun: Instant) -> Option<u8> {
     let cwd = std::env::current_dir().ok()?;
     let (anywhere, directory) = scan::key_of_open(opened, Path::new(""));
     let cache = store::cache(directory?, rustix::process::geteuid().as_raw());
     let names_files = application::names_files(opened.arguments, &cwd);
     let fits = |plan: &Plan<'_>| !names_files || !plan.lifecycle.pass_files || plan.lifecycle.complete;
-    // The usual case first: an application that has nothing to do with where it is opened.
+    // Try the usual case first: an application whose plan doesn't depend on the working directory.
     let mut stored = cache.load(&anywhere);
     let usual =
         stored.as_ref().and_then(Stored::plan).is_some_and(|plan| plan.lifecycle.anywhere && fits(&plan));
@@ -87,7 +87,7 @@ pub(crate) fn kept(opened: &Opened<'_>, begun: Instant) -> Option<u8> {
     }
 }
 
-/// Opens it the long way.
+/// Opens the application without a kept plan.
 pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString], begun: Instant) -> u8 {
     let plan = match prepare(options, matches, arguments) {
         Ok(plan) => plan,
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString
         .unwrap_or_else(|error: StartError| run::fail(&error))
 }
 
-/// States which program the application is.
+/// States the application's program.
 pub(crate) fn say_program(words: &mut LayerPolicy, program: &str) -> Result<(), OptionError> {
     let said = words.say(Word::Program, program, 0);
     said.map(|_words| ()).map_err(|source| OptionError::Value {
@@ -122,7 +122,7 @@ impl Options {
         self.words.first().map(OsString::as_os_str).unwrap_or_default()
     }
 
-    /// What is asked for.
+    /// The request.
     pub(crate) fn request(&self, matches: &ArgMatches) -> Result<Request, RunError> {
         let application = Application {
             profile: self.profile().to_owned(),
@@ -153,7 +153,7 @@ fn prepare(
 ) -> Result<Plan<'static>, RunError> {
     let situation = options.request(matches)?.settle()?;
     let plan = situation.plan()?;
-    // Both must have understood the same, or the next launch would run something else.
+    // The parser and the scan must agree, or the next launch would run something else.
     let opened = own(options);
     if options.launch.env.is_empty() && scan::scan_open(arguments).is_some_and(|scanned| scanned == opened) {
         keep(&opened, &situation.facts, &plan);
@@ -161,21 +161,21 @@ fn prepare(
     Ok(plan)
 }
 
-/// The plan of an application of which nothing more is said.
+/// The plan of an application without further options.
 fn plain(opened: &Opened<'_>) -> Result<(Plan<'static>, Facts), RunError> {
     let application = Application { profile: opened.profile.to_owned(), ..Application::default() };
     let situation = Request::here(Subject::Application(application))?.settle()?;
     Ok((situation.plan()?, situation.facts))
 }
 
-/// Keeps a plan for the next time that the same is opened. Whether it may be kept.
+/// Keeps a plan for the next launch with the same arguments. Returns whether the plan may be kept.
 pub(crate) fn keep(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> bool {
     let Some((key, directory)) = kept_as(opened, facts, plan) else { return false };
     run::keep(&key, directory, facts, plan);
     true
 }
 
-/// What a plan is kept as, if it may be.
+/// The key and the directory under which a plan is kept, if it may be kept.
 fn kept_as(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> Option<(Key, Option<PathBuf>)> {
     if facts.is_volatile() {
         return None;
@@ -188,8 +188,8 @@ fn kept_as(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> Option<(Key, 
     Some((key, directory))
 }
 
-/// Makes the plan of a profile's application ahead of its launch, and keeps it if asked to: how many steps it has,
-/// and whether it is kept.
+/// Makes the plan of a profile's application ahead of its launch, and keeps it if asked to. Returns the number of
+/// steps, and whether the plan is kept.
 pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunError> {
     let presentation = Presentation::default();
     let opened = Opened { verb: "open", profile, configuration: None, presentation, arguments: &[] };
@@ -197,19 +197,19 @@ pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunErr
     Ok((plan.steps.len(), kept && keep(&opened, &facts, &plan)))
 }
 
-/// Makes the plan of a profile's application for the system's store: how many steps it has, and what is kept if it may
-/// be.
+/// Makes the plan of a profile's application for the system store. Returns the number of steps, and the content to keep
+/// if the plan may be kept.
 pub(crate) fn for_store(profile: &OsStr) -> Result<(usize, Option<Vec<u8>>), RunError> {
     let presentation = Presentation::default();
     let opened = Opened { verb: "open", profile, configuration: None, presentation, arguments: &[] };
     let (plan, facts) = plain(&opened)?;
     let packed = |(key, _own): (Key, _)| Some(store::packed(&key, &Cache::keepable(&plan)?));
-    // One for a working directory would be root's.
+    // A plan for one working directory would be for root's: don't keep it.
     let kept = if plan.lifecycle.anywhere { kept_as(&opened, &facts, &plan) } else { None };
     Ok((plan.steps.len(), kept.and_then(packed)))
 }
 
-/// What the parser made of the arguments.
+/// The arguments as the parser read them.
 fn own(options: &Options) -> Opened<'_> {
     Opened {
         verb: "open",

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said to people: words on standard error. Standard output belongs to data and to the
-//! command.
+//! Prints messages for people on standard error. Standard output is for data and for the command.
 //!
-//! All of it may quote names that others chose. Nothing that steers a terminal or can't be seen gets through; a name's
-//! line breaks are kept from beginning a line by [`note`] and [`error`], and for [`say`] by the one who names it.
+//! Every message may quote names that others chose. Characters that control a terminal or are invisible are escaped.
+//! [`note`] and [`error`] also keep a name's line breaks from beginning a line. With [`say`], the caller must do that.
 
 use palisade_text::{harmless, harmless_lines};
 use std::fmt::Display;
 use std::io::Write;
 
-/// Says in one line what went wrong, and what to do about it.
+/// Prints in one line what went wrong, and what to do about it.
 pub(crate) fn error(message: &dyn Display, hint: Option<&str>) {
     tell(&harmless(&message.to_string()), hint);
 }
 
-/// The same of an error that shows an excerpt of a file in lines of its own.
+/// As [`error`], for an error that shows an excerpt of a file on lines of its own.
 pub(crate) fn error_in_lines(message: &dyn Display, hint: Option<&str>) {
     tell(&indented(message), hint);
 }
@@ -30,7 +29,7 @@ fn tell(message: &str, hint: Option<&str>) {
     draw(&text);
 }
 
-/// Says something worth knowing, in one line.
+/// Prints a note in one line.
 pub(crate) fn note(message: &dyn Display) {
     let words = harmless(&message.to_string());
     match crate::embedded::link() {
@@ -39,14 +38,14 @@ pub(crate) fn note(message: &dyn Display) {
     }
 }
 
-/// A message none of whose lines but the first begins where ours do.
+/// A message whose lines after the first are indented, so that they can't look like messages of Palisade.
 fn indented(message: &dyn Display) -> String {
     let message = message.to_string();
     let lines: Vec<String> = message.lines().map(harmless).collect();
     lines.join("\n  ")
 }
 
-/// Says something in lines.
+/// Prints text of several lines.
 pub(crate) fn say(text: &str) {
     match crate::embedded::link() {
         Some(link) => link.noted(&harmless_lines(text)),
@@ -54,7 +53,7 @@ pub(crate) fn say(text: &str) {
     }
 }
 
-/// Says something as it is: with colours, or over what stands there. Nobody listening is no reason to stop.
+/// Prints text unchanged: with colours, or over earlier output. If standard error has no reader, the program continues.
 pub(crate) fn draw(text: &str) {
     let _nobody_listens = std::io::stderr().write_all(text.as_bytes());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade package`: an application, what it needs of this host and its policy as one program.
+//! `palisade package`: packs an application, what it needs of this host, and its policy into one program.
 
 use crate::package_info::Info;
 use crate::progress::Bar;
@@ -64,7 +64,7 @@ pub(crate) struct Options {
     pub(crate) launch: LaunchOptions,
 }
 
-/// Answers: 0, or 2 error.
+/// Returns the exit code: 0, or 2 for an error.
 pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
     let json = options.launch.json;
     let answer = match (&options.info, &options.profile, &options.output) {
@@ -91,7 +91,7 @@ struct Contents {
 }
 
 impl Options {
-    /// Prints the plan by which it is seen what is taken along.
+    /// Prints the plan, which shows what the package would contain.
     fn show(&self, matches: &ArgMatches, profile: &OsStr) -> Result<u8, Failure> {
         let situation = self.request(matches, profile)?.settle()?;
         crate::dry_run::print(&situation.plan()?, &situation.facts.command, self.launch.json);
@@ -149,7 +149,7 @@ impl Options {
         Ok(YES)
     }
 
-    /// What is asked for.
+    /// The request.
     pub(crate) fn request(&self, matches: &ArgMatches, profile: &OsStr) -> Result<Request, RequestError> {
         let application = Application {
             profile: profile.to_owned(),
@@ -163,7 +163,7 @@ impl Options {
         Ok(request)
     }
 
-    /// Finds out what a profile takes along.
+    /// Determines what the package of a profile contains.
     fn contents(&self, situation: Situation) -> Result<Contents, Failure> {
         let facts = &situation.facts;
         let name = facts.application.as_ref().map(|application| application.name.clone()).unwrap_or_default();
@@ -199,7 +199,7 @@ impl Options {
     }
 }
 
-/// Says what is in a package without starting anything of it.
+/// Prints what is in a package. It starts nothing of the package.
 fn info(path: &Path, json: bool) -> Result<u8, Failure> {
     let file = File::open(path).map_err(|source| Failure::Read { path: path.to_owned(), source })?;
     let found = trailer::find(&file).map_err(|source| PackageError::Read { source })?;

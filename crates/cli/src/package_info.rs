@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of a package. It may be anybody's: its words are made harmless.
+//! Describes a package. Any user may have made it, so its texts are escaped.
 
 use palisade_package::error::{PackageError, mebibytes};
 use palisade_package::manifest::{Manifest, What};
@@ -48,7 +48,7 @@ impl Info {
         })
     }
 
-    /// For people.
+    /// The description for people.
     pub(crate) fn words(&self) -> String {
         let described = self.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
         let features = if self.features.is_empty() { "none".to_owned() } else { self.features.join(", ") };
@@ -75,7 +75,7 @@ impl Info {
     }
 }
 
-/// The policy of a package, a file after the other.
+/// The policy of a package, one file after the other.
 pub(crate) fn policy(manifest: &Manifest) -> String {
     let mut out = String::new();
     let mut put = |sort: &str, definition: &Definition| {
@@ -86,7 +86,7 @@ pub(crate) fn policy(manifest: &Manifest) -> String {
     out
 }
 
-/// The files of a package, a line each.
+/// The files of a package, one line each.
 pub(crate) fn files(manifest: &Manifest) -> String {
     let mut out = String::new();
     for entry in &manifest.entries {

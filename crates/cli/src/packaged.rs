@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this program is when it carries a package: the application. Its arguments are the application's, but for
-//! those in front that begin with `--palisade-`.
+//! Runs this program when it carries a package: it acts as the application then. Its arguments are the application's,
+//! except leading ones that begin with `--palisade-`.
 
 use crate::open;
 use crate::output;
@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What arguments of the launcher begin with.
+/// The beginning of arguments for the launcher.
 const OWN: &[u8] = b"--palisade-";
 
 const HELP: &str = "\
@@ -48,7 +48,7 @@ goes when it hasn't been used for 60 days. Locks in /etc/palisade hold; no confi
 user's or of a project counts.
 ";
 
-/// What is asked of the launcher.
+/// What the user asks the launcher for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Open,
@@ -61,7 +61,7 @@ enum Verb {
     DryRun,
 }
 
-/// The arguments, taken apart.
+/// The arguments, parsed.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked<'a> {
     verb: Verb,
@@ -92,7 +92,7 @@ fn asked(arguments: &[OsString]) -> Result<Asked<'_>, PackageError> {
     Ok(asked)
 }
 
-/// Does what is asked of a package; the exit code.
+/// Does what the user asks of a package. Returns the exit code.
 pub(crate) fn run(trailer: &Trailer, arguments: &[OsString], begun: Instant) -> u8 {
     let asked = match asked(arguments) {
         Ok(asked) => asked,
@@ -123,13 +123,13 @@ fn fail(error: &RunError) -> u8 {
     FAILURE
 }
 
-/// Keeps what was unpacked in its place, if it is where a plan that is kept has it.
+/// Holds the unpacked files in their place, if they are where a kept plan expects them.
 fn used(opened: &Opened<'_>, name: &str) -> Option<Held> {
     let (_key, plans) = scan::key_of_open(opened, Path::new(""));
     Store::new(plans?.parent()?, rustix::process::geteuid().as_raw()).hold(name)
 }
 
-/// This file, and what it says.
+/// This file, and its description.
 struct Package<'s> {
     trailer: &'s Trailer,
     file: File,
@@ -183,7 +183,7 @@ impl<'s> Package<'s> {
         Store::new(&facts.places.cache, facts.account.uid)
     }
 
-    /// Sees to it that everything is unpacked, and stays.
+    /// Makes sure that everything is unpacked, and stays so.
     fn unpack(&self, facts: &Facts) -> Result<(Held, PathBuf), RunError> {
         let (store, name) = (self.store(facts), self.trailer.name());
         let held = match store.hold(&name) {

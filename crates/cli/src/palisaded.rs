@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Showing what palisaded tells.
+//! Shows the events that palisaded reports.
 
 use crate::output;
 use crate::verb::{self, Failure, NO, YES};
@@ -12,26 +12,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long an interruption waits to be noticed.
+/// How long an interruption may stay unnoticed.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// That events came too fast.
+/// Reports that events came too fast to be shown.
 pub(crate) fn missed(count: u64) {
     output::note(&format_args!("{count} events came too fast to be shown"));
 }
 
-/// How somebody listens.
+/// How [`listen`] prints and ends.
 pub(crate) struct Listening<'a> {
     /// One JSON object a line.
     pub(crate) json: bool,
-    /// It ends when the daemon has told all; otherwise it is interrupted.
+    /// It ends when the daemon has reported everything. Otherwise the user interrupts it.
     pub(crate) ends: bool,
-    /// Said when the daemon has gone.
+    /// The message when the daemon has ended.
     pub(crate) gone: &'a str,
 }
 
-/// Shows what the daemon tells until it is interrupted, nobody reads any more, or all was told (yes), or the daemon ends
-/// (no).
+/// Shows the daemon's events. Returns yes if the user interrupts it, standard output is closed, or the daemon has
+/// reported everything. Returns no if the daemon ends.
 pub(crate) fn listen<R: Reply>(
     connection: &mut Connection,
     how: &Listening<'_>,
@@ -74,12 +74,12 @@ pub(crate) fn clock(time: SystemTime) -> String {
     format!("{}Z", date::time(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()))
 }
 
-/// A number of a process or user, as far as it is known.
+/// The number of a process or user; `?` if it is unknown.
 pub(crate) fn number(number: Option<u32>) -> String {
     number.map_or_else(|| "?".to_owned(), |number| number.to_string())
 }
 
-/// A pipe without a reader is an error, which is told without being asked for.
+/// Whether standard output has lost its reader. `poll` reports that as an error even if no events are requested.
 fn reader_has_gone() -> bool {
     let stdout = rustix::stdio::stdout();
     let mut output = [PollFd::from_borrowed_fd(stdout, PollFlags::empty())];

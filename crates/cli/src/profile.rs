@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade profile` and `palisade feature`: which there are, what one says, and changing them.
+//! `palisade profile` and `palisade feature`: list, show and change definitions.
 //!
 //! - [`list`], [`show`]: reading
 //! - [`change`]: making, editing, comparing and removing the user's own
@@ -63,23 +63,9 @@ enum What {
     /// Edit a profile, or a copy of a shipped one, with $VISUAL or $EDITOR
     Edit(change::Edit),
     /// Compare a profile of yours with the one whose place it takes
-    Diff {
-        /// Its name
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Answer as JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Diff(change::Diff),
     /// Remove a profile of yours; a shipped one of that name holds again
-    Remove {
-        /// Its name; without one, those that say the same as the shipped ones
-        #[arg(value_name = "NAME")]
-        name: Option<String>,
-        /// Without asking
-        #[arg(long, short)]
-        yes: bool,
-    },
+    Remove(change::Remove),
     /// Make the plans of profiles ahead of their next launch
     Refresh(refresh::Options),
     /// Write a profile as one file that needs no other
@@ -93,7 +79,7 @@ enum What {
     },
 }
 
-/// Answers: 0, 1 no, or 2 error.
+/// Returns the exit code: 0, 1 no, or 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     let sort = Sort::Profile;
     match &options.what {
@@ -103,8 +89,8 @@ pub(crate) fn run(options: &Options) -> u8 {
             verb::finish(false, change::create(sort, name, from.as_deref(), feature))
         }
         What::Edit(edit) => verb::finish(false, edit.run(sort)),
-        What::Diff { name, json } => verb::finish(*json, change::diff(sort, name, *json)),
-        What::Remove { name, yes } => verb::finish(false, change::remove(sort, name.as_deref(), *yes)),
+        What::Diff(diff) => verb::finish(diff.json, diff.run(sort)),
+        What::Remove(remove) => verb::finish(false, remove.run(sort)),
         What::Refresh(options) => verb::finish(options.json, options.run()),
         What::Export { name, output } => verb::finish(false, show::export(name, output.as_deref())),
     }
@@ -137,34 +123,20 @@ enum FeatureWhat {
     /// Edit a feature, or a copy of a shipped one, with $VISUAL or $EDITOR
     Edit(change::Edit),
     /// Compare a feature of yours with the one whose place it takes
-    Diff {
-        /// Its name
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Answer as JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Diff(change::Diff),
     /// Remove a feature of yours; a shipped one of that name holds again
-    Remove {
-        /// Its name; without one, those that say the same as the shipped ones
-        #[arg(value_name = "NAME")]
-        name: Option<String>,
-        /// Without asking
-        #[arg(long, short)]
-        yes: bool,
-    },
+    Remove(change::Remove),
 }
 
-/// Answers: 0, 1 no, or 2 error.
+/// Returns the exit code: 0, 1 no, or 2 error.
 pub(crate) fn run_feature(options: &FeatureOptions) -> u8 {
     let sort = Sort::Feature;
     match &options.what {
         FeatureWhat::List { json } => verb::finish(*json, list::list(sort, false, *json)),
         FeatureWhat::Show { name, json } => verb::finish(*json, show::show(sort, name, false, *json)),
         FeatureWhat::Edit(edit) => verb::finish(false, edit.run(sort)),
-        FeatureWhat::Diff { name, json } => verb::finish(*json, change::diff(sort, name, *json)),
-        FeatureWhat::Remove { name, yes } => verb::finish(false, change::remove(sort, name.as_deref(), *yes)),
+        FeatureWhat::Diff(diff) => verb::finish(diff.json, diff.run(sort)),
+        FeatureWhat::Remove(remove) => verb::finish(false, remove.run(sort)),
     }
 }
 
@@ -172,6 +144,3 @@ pub(crate) fn run_feature(options: &FeatureOptions) -> u8 {
 fn file_of(file: Option<&std::path::Path>) -> Option<String> {
     file.map(|file| file.to_string_lossy().into_owned())
 }
-
-/// Why a verb can't do what it is asked.
-pub(crate) use crate::verb::Exit;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A bar on a terminal, once there is something to wait for.
+//! Shows a progress bar on a terminal, if the work takes long.
 
 use crate::output;
 use palisade_text::harmless;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Bars are for waits.
+/// A bar appears only when the user has to wait longer than this.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// What changes faster can't be read.
+/// The shortest time between two updates: faster changes can't be read.
 const PAUSE: Duration = Duration::from_millis(50);
 const WIDTH: u64 = 30;
 
-/// A bar; it goes when this does.
+/// A bar. It disappears when this value is dropped.
 pub(crate) struct Bar {
     begun: Instant,
     shown: Option<Instant>,
@@ -23,7 +23,7 @@ impl Bar {
         Self { begun: Instant::now(), shown: None }
     }
 
-    /// Shows how much of how much is done, and words behind it.
+    /// Shows how much of the total is done, followed by words.
     pub(crate) fn show(&mut self, done: u64, all: u64, words: &str) {
         let early = self.begun.elapsed() < PATIENCE || self.shown.is_some_and(|last| last.elapsed() < PAUSE);
         if early || !std::io::stderr().is_terminal() {

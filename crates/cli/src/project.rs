@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade project`: putting a project's policy file in force, and taking it back.
+//! `palisade project`: allows a project's policy file, and revokes it.
 
 use crate::output;
 use crate::situation;
@@ -53,7 +53,7 @@ struct Which {
     json: bool,
 }
 
-/// The answer.
+/// The JSON answer.
 #[derive(Serialize)]
 struct Output {
     #[serde(serialize_with = "verb::lossy")]
@@ -66,7 +66,7 @@ struct Output {
     changed: bool,
 }
 
-/// Answers: 0 the file is in force (`revoke`: it was allowed), 1 not, 2 error.
+/// Returns the exit code: 0 the file is in force (`revoke`: it was allowed), 1 not, 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
         What::Allow { which, yes } => verb::finish(which.json, allow(which, *yes)),
@@ -113,7 +113,7 @@ fn allow(which: &Which, yes: bool) -> Result<u8, Failure> {
         tell(which, &project.file, "allowed", false, "already in force")?;
         return Ok(YES);
     }
-    // What can't be understood can't be agreed to.
+    // A file that isn't valid can't be allowed.
     let policy = project.parse()?;
     if !yes {
         output::say(&format!(
@@ -127,7 +127,7 @@ fn allow(which: &Which, yes: bool) -> Result<u8, Failure> {
             return Ok(NO);
         }
     }
-    // The bytes that were shown are what is allowed, whatever the file says by now.
+    // The bytes that were shown are allowed, even if the file has changed since.
     layers::store(&facts).allow(&project.file, &project.content)?;
     tell(which, &project.file, "allowed", true, "in force until it is edited or revoked")?;
     Ok(YES)
@@ -135,7 +135,7 @@ fn allow(which: &Which, yes: bool) -> Result<u8, Failure> {
 
 fn revoke(which: &Which) -> Result<u8, Failure> {
     let (facts, project) = match find(which) {
-        // What can't be read any more can still be taken back.
+        // A file that can't be read any more can still be revoked.
         Err(Failure::Layer(layers::LayerError::Read { .. })) => {
             let mut facts = situation::facts()?;
             if let Some(directory) = &which.directory {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asking the user something on its terminal while a command runs.
+//! Asks the user a question on the user's terminal while a command runs.
 //!
-//! Only at the terminal itself (`/dev/tty`), only with what is typed after the question, and nothing is said by
-//! everything else: no terminal, another job in the foreground, a minute without an answer. While somebody is asked
-//! every process inside is stopped: it would read the answer, or draw over the question.
+//! It asks only at the terminal itself (`/dev/tty`), and accepts only what is typed after the question. There is no
+//! answer without a terminal, with another job in the foreground, or after a minute. Every process inside is stopped
+//! during the question: it would read the answer, or draw over the question.
 
 use crate::question::{self, Wish, Word};
 use crate::{embedded, output};
@@ -21,19 +21,19 @@ use rustix::termios::{
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Whoever asks takes no answer that comes later than a minute.
+/// The process that asks accepts no answer that comes later than a minute.
 const PATIENCE: Duration = Duration::from_secs(58);
-/// So long everything inside may take to stop.
+/// How long all processes inside may take to stop.
 const STOPPING: Duration = Duration::from_secs(10);
-/// So long a pipe of the command's may take to be read.
+/// How long a pipe with the command's output may take to become empty.
 const READING: Duration = Duration::from_secs(2);
-/// What is typed so soon after the question is no answer: nobody has read the question by then.
+/// Input this soon after the question is no answer: the user can't have read the question yet.
 const READ: Duration = Duration::from_millis(400);
 
-/// Keeps an answer for the launches to come, and says where, in lines for the terminal.
+/// Keeps an answer for later launches, and returns lines for the terminal that say where.
 pub(crate) type Keep<'k> = &'k dyn Fn() -> String;
 
-/// Why a question can't be put so that nothing else is on the screen.
+/// Why other output could disturb the question.
 #[derive(Debug, thiserror::Error)]
 enum Unsafe {
     #[error(transparent)]
@@ -42,11 +42,11 @@ enum Unsafe {
     Pipe,
 }
 
-/// What the user says to a wish; none if nothing is said in time. `keep` is what "always" does, which is offered if it is
-/// there.
+/// The user's answer to a wish. `None` if the user says nothing in time. `keep` carries out the answer "always", which
+/// is offered if `keep` is given.
 ///
 /// # Errors
-/// There is nobody to ask.
+/// The user can't be asked.
 pub(crate) fn ask(
     wish: &Wish,
     keep: Option<Keep<'_>>,
@@ -56,7 +56,7 @@ pub(crate) fn ask(
         return Ok(embedded::ask(link, wish, keep, PATIENCE));
     }
     let deadline = Instant::now() + PATIENCE;
-    // What can't be written at once is waited for, within the time: programs inside can have the terminal take nothing.
+    // Programs inside can suspend the terminal's output. So writing waits, but only within the time for the question.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     let terminal = rustix::fs::open("/dev/tty", flags, Mode::empty()).map_err(|_none| Unasked::NoTerminal)?;
     let own = Pid::from_raw(palisade_sys::process::group()).ok_or(Unasked::NoTerminal)?;
@@ -66,12 +66,12 @@ pub(crate) fn ask(
         (foreground == own || Some(foreground) == Pid::from_raw(running.pid)).then_some(foreground)
     };
     asks_here().ok_or(Unasked::Background)?;
-    // The command stops, which its shell needn't know.
+    // The command stops, but its shell needn't know that.
     monitor::set_asking(true);
     let word = stopped(running).map(|halted| {
         let word = asks_here().and_then(|foreground| {
             let word = in_front(&terminal, (own, foreground), wish, keep, deadline);
-            // What is drawn inside is drawn anew.
+            // Programs inside draw their output again.
             let _ended_meanwhile = kill_process_group(foreground, Signal::WINCH);
             word
         });
@@ -88,10 +88,10 @@ pub(crate) fn ask(
     }))
 }
 
-/// Stops everything that could draw over a question.
+/// Stops everything that could draw over the question.
 fn stopped(running: Running) -> Result<halt::Halted, Unsafe> {
     let halted = halt::halt(running, Instant::now() + STOPPING)?;
-    // Programs outside copy what the command has printed to the terminal.
+    // Programs outside may still copy the command's output to the terminal.
     let until = Instant::now() + READING;
     while !pipes_are_read() {
         if Instant::now() >= until {
@@ -102,7 +102,7 @@ fn stopped(running: Running) -> Result<halt::Halted, Unsafe> {
     Ok(halted)
 }
 
-/// Whether nothing is left in a pipe to which the command prints.
+/// Whether the pipes for the command's output are empty.
 fn pipes_are_read() -> bool {
     [rustix::stdio::stdout(), rustix::stdio::stderr()].into_iter().all(|stream| {
         let is_pipe = rustix::fs::fstat(stream)
@@ -111,7 +111,7 @@ fn pipes_are_read() -> bool {
     })
 }
 
-/// Asks in the foreground, which the group `before` has otherwise.
+/// Asks with this process's group in the foreground. `before` is the group that is there otherwise.
 fn in_front(
     terminal: &OwnedFd,
     (own, before): (Pid, Pid),
@@ -119,14 +119,14 @@ fn in_front(
     keep: Option<Keep<'_>>,
     deadline: Instant,
 ) -> Option<Word> {
-    // Every signal is blocked in this process, `SIGTTOU` included: it may take the terminal from the background.
+    // This process blocks every signal, `SIGTTOU` included. So it may take the terminal from the background.
     rustix::termios::tcsetpgrp(terminal, own).ok()?;
     let word = put(terminal, wish, keep, deadline);
     let _gone = rustix::termios::tcsetpgrp(terminal, before);
     word
 }
 
-/// Puts the question and reads the answer, whatever the command has made of the terminal.
+/// Shows the question and reads the answer, whatever settings the command left on the terminal.
 fn put(terminal: &OwnedFd, wish: &Wish, keep: Option<Keep<'_>>, deadline: Instant) -> Option<Word> {
     let before = rustix::termios::tcgetattr(terminal).ok()?;
     // Output may be suspended.
@@ -142,8 +142,8 @@ fn put(terminal: &OwnedFd, wish: &Wish, keep: Option<Keep<'_>>, deadline: Instan
     word
 }
 
-/// Settings under which a line is typed, none of which a program inside has chosen. Ctrl-C ends the line, as a character
-/// of it, rather than a process.
+/// The settings for typing a line. None of them comes from a program inside. Ctrl-C is a character that ends the line,
+/// and signals no process.
 fn plain(before: &Termios) -> Termios {
     let mut plain = before.clone();
     plain.make_raw();
@@ -162,20 +162,20 @@ fn plain(before: &Termios) -> Termios {
     plain
 }
 
-/// Draws the question and reads a line; none if none comes in time.
+/// Shows the question and reads a line. `None` if no line comes in time.
 fn converse(terminal: &OwnedFd, wish: &Wish, may_be_kept: bool, deadline: Instant) -> Option<Word> {
     let draw = |ready| write_all(terminal, wish.draw(may_be_kept, ready).as_bytes(), deadline);
     rustix::termios::tcdrain(terminal).ok()?;
     write_all(terminal, Wish::open().as_bytes(), deadline)?;
     draw(false)?;
     std::thread::sleep(READ);
-    // What was typed before the question was seen is no answer; what others have printed meanwhile is drawn over.
+    // Input from before the user saw the question is no answer. The second drawing covers what others printed meanwhile.
     draw(true)?;
     rustix::termios::tcflush(terminal, QueueSelector::IFlush).ok()?;
     line(terminal, deadline).map(|line| question::read(&line, may_be_kept))
 }
 
-/// Waits until the terminal is ready; none if it isn't in time.
+/// Waits until the terminal is ready. `None` if it isn't in time.
 fn ready(terminal: &OwnedFd, what: PollFlags, deadline: Instant) -> Option<()> {
     let left = deadline.checked_duration_since(Instant::now())?;
     let patience = Timespec::try_from(left).ok()?;
@@ -196,7 +196,7 @@ fn write_all(terminal: &OwnedFd, mut words: &[u8], deadline: Instant) -> Option<
     Some(())
 }
 
-/// A line; an empty one at the end of input.
+/// Reads a line. It is empty at the end of input.
 fn line(terminal: &OwnedFd, deadline: Instant) -> Option<Vec<u8>> {
     let mut line = [0u8; 256];
     loop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade ps`: which sandboxes run.
+//! `palisade ps`: lists the sandboxes that run.
 
 use crate::verb::{self, Failure, YES};
 use crate::{output, situation};
@@ -37,7 +37,7 @@ pub(crate) struct Options {
     quiet: bool,
 }
 
-/// For programs.
+/// The JSON answer.
 #[derive(Serialize)]
 struct Output<'l> {
     sandboxes: Vec<Entry<'l>>,
@@ -52,21 +52,21 @@ struct Entry<'l> {
     state: &'static str,
     tier: &'static str,
     network: &'static str,
-    /// None: what holds for every command.
+    /// `None`: only the rules for every command hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<String>,
-    /// The files that have a say, besides what is in the program.
+    /// The policy files that apply, without the built-in layer.
     policies: Vec<String>,
-    /// More than are listed.
+    /// How many further policy files there are.
     #[serde(skip_serializing_if = "is_zero")]
     more_policies: u32,
     command: Vec<String>,
     /// The command has more words, or a longer last one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     more_words: bool,
-    /// None: nobody here can tell.
+    /// `None`: this process can't find out.
     processes: Option<usize>,
-    /// There may be more.
+    /// There may be more processes than the number says.
     at_least: bool,
     pids: Pids,
     /// RFC 3339, UTC.
@@ -87,7 +87,7 @@ const fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Lists them: 0; 2 error.
+/// Lists the sandboxes. Returns 0, or 2 for an error.
 pub(crate) fn run(options: &Options) -> u8 {
     verb::finish(options.json, ps(options))
 }
@@ -111,8 +111,8 @@ fn ps(options: &Options) -> Result<u8, Failure> {
     failure.map_or(Ok(YES), |error| Err(error.into()))
 }
 
-/// Says what keeps something from being seen, and returns why there is no answer: nowhere can launches from here be
-/// listed, or what is listed can't be read.
+/// Reports what keeps sandboxes from being seen. Returns an error if there is no answer: launches from here can't be
+/// listed anywhere, or the list can't be read.
 fn complaints(places: &places::Places, listed: &mut Listed) -> Option<RegistryError> {
     let mut failure = None;
     if let Err(error) = directory::check(&places.runtime) {
@@ -127,7 +127,7 @@ fn complaints(places: &places::Places, listed: &mut Listed) -> Option<RegistryEr
         let own = places.runtimes().any(|own| error.directory() == Some(own));
         match error {
             RegistryError::File { .. } if own => failure = failure.or(Some(error)),
-            // Where another directory is used instead.
+            // Launchers use another directory instead.
             _ if !error.is_told()
                 || failure.as_ref().is_some_and(|failure| failure.directory() == error.directory()) => {}
             _ => output::note(&error),
@@ -179,7 +179,7 @@ fn moment(time: SystemTime) -> String {
     format!("{}T{}Z", date::day(seconds), date::time(seconds))
 }
 
-/// A line for each; of root's with their users. Commands are cut to the width.
+/// A line for each sandbox. Root's list shows the users. Commands are cut to the width.
 fn table(sandboxes: &[Sandbox], users: bool, width: Option<usize>) -> String {
     let mut names = users.then(UserNames::default);
     let mut rows: Vec<Vec<String>> = vec![heading(users)];
@@ -230,7 +230,7 @@ fn heading(users: bool) -> Vec<String> {
     columns.map(str::to_owned).collect()
 }
 
-/// The command as a shell reads it.
+/// The command, quoted for a shell.
 fn command(sandbox: &Sandbox) -> String {
     let mut words: Vec<String> = sandbox.words.iter().map(|word| quoted(&text(word))).collect();
     if sandbox.more_words {
@@ -255,7 +255,7 @@ fn width() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|width| *width > 0)
 }
 
-/// How long ago, in the largest unit of which there is one at least.
+/// The age, in the largest unit of which it has at least one.
 fn ago(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
@@ -266,7 +266,7 @@ fn ago(age: Duration) -> String {
     }
 }
 
-/// What users are called, each looked up once.
+/// The names of users. The file is read once.
 #[derive(Default)]
 struct UserNames(Option<BTreeMap<u32, String>>);
 
@@ -279,7 +279,7 @@ impl UserNames {
                 let name = fields.next()?.to_owned();
                 Some((fields.nth(1)?.parse::<u32>().ok()?, name))
             };
-            // Of several names of one number the first counts.
+            // If a number has several names, the first one counts.
             passwords.lines().rev().filter_map(name).collect()
         });
         names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())

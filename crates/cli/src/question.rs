@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A question to the user as it is drawn, and what the words typed to it mean.
+//! Draws a question to the user, and says what the typed answer means.
 //!
-//! It is drawn on a screen of its own in a form that is always the same. What programs inside have told the terminal
-//! before must not show: no unfinished sequence, no mode, no character set.
+//! The question has a screen of its own, in a form that is always the same. What programs inside sent to the terminal
+//! before must have no effect: no unfinished sequence, no mode, no character set.
 
-/// What the user can say.
+/// The possible answers of the user.
 pub(crate) use palisade_protocol::launch::Answer as Word;
 use palisade_text::harmless;
 use std::borrow::Cow;
 
-/// What somebody inside wants.
+/// What a program inside asks for.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
     /// The program, as it calls itself.
     pub(crate) program: String,
     /// What it wants to do: `reach example.com:443`.
     pub(crate) action: String,
-    /// Why that isn't allowed already.
+    /// Why it isn't allowed already.
     pub(crate) why: &'static str,
-    /// For what an answer that is kept holds: `profile "x"`.
+    /// What a kept answer holds for: `profile "x"`.
     pub(crate) scope: Option<String>,
 }
 
-/// What a line says. What lasts takes a whole word: one key could have been meant for something else. Everything that
-/// isn't one of the others is no, and so is a line that wasn't ended by Enter.
+/// The meaning of a line. An answer that lasts needs a whole word, because a single key may be meant for something
+/// else. Any other text means no, and so does a line that Enter didn't end.
 pub(crate) fn read(line: &[u8], may_be_kept: bool) -> Word {
     let Some(line) = line.strip_suffix(b"\n") else { return Word::No };
     match line.trim_ascii().to_ascii_lowercase().as_slice() {
@@ -45,31 +45,31 @@ const fn verdict(word: Word) -> &'static str {
     }
 }
 
-/// Ends whatever the terminal is in the middle of, remembers its modes where it can (XTSAVE), and gives it a clear
-/// screen on which nothing but what follows shows. In this order:
-/// - the ANSI mode of a VT52, the end of a string (OSC, DCS and their kin), of printing and of a synchronised update;
-/// - what is to be remembered: keys, screen, wrap, cursor, keypad, margins, mouse, focus, alternate screen, paste,
-///   and kitty's keys, which it has a stack for;
-/// - the other screen; no insertion, origin, margins or scroll region; wrapped lines, plain characters and colours,
-///   no link, a cursor; ordinary keys, no mouse, no focus, no paste.
+/// Ends whatever sequence the terminal is in, saves its modes where possible (XTSAVE), and switches to a clear screen
+/// that shows only what follows. In this order:
+/// - the ANSI mode of a VT52; the end of a string (OSC, DCS and similar), of printing and of a synchronised update;
+/// - the modes to save: keys, screen, wrap, cursor, keypad, margins, mouse, focus, alternate screen, paste; and kitty's
+///   keys, for which that terminal has a stack;
+/// - the other screen; no insertion, origin, margins or scroll region; wrapped lines, plain characters and colours, no
+///   link, a cursor; ordinary keys, no mouse, no focus, no paste.
 const OPEN: &str = "\x1b<\x1b\\\x1b[4i\x1b[?2026l\
     \x1b[?1;5;7;25;66;69;1000;1002;1003;1004;1005;1006;1015;1049;2004s\x1b[>0u\
     \x1b[?1049h\x1b[4l\x1b[?6l\x1b[?69l\x1b[r\x1b[?7h\x1b[?5l\x1b(B\x0f\x1b[0m\x1b]8;;\x1b\\\x1b[?25h\
     \x1b[?1l\x1b>\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?2004l";
 /// Clears the screen.
 const CLEAR: &str = "\x1b[0m\x1b[H\x1b[2J";
-/// Back to the screen and the modes before. Origin mode comes back with the cursor: set by itself it would move that.
+/// Restores the earlier screen and modes. Origin mode is restored with the cursor: setting it alone would move the cursor.
 const CLOSE: &str =
     "\x1b[0m\x1b[<1u\x1b[?1049l\x1b[?1;5;7;25;66;69;1000;1002;1003;1004;1005;1006;1015;1049;2004r";
-/// What the user is shown first, whatever is asked.
+/// The first line, whatever the question is.
 const FIRST: &str = "palisade: a program inside asks for permission";
-/// The last words: from here on what is typed is an answer.
+/// The last words. From here on, input is an answer.
 const READY: &str = "Your answer: ";
 
-/// So many characters of what others have chosen are shown: what follows must stay on the screen.
+/// At most this many characters of a text from others are shown: the rest of the question must stay on the screen.
 const LONGEST: usize = 240;
 
-/// The one filter for what others have chosen.
+/// The one filter for texts that others chose.
 fn shown(text: &str) -> Cow<'_, str> {
     let text = harmless(text);
     match text.char_indices().nth(LONGEST) {
@@ -79,22 +79,22 @@ fn shown(text: &str) -> Cow<'_, str> {
 }
 
 impl Wish {
-    /// In one line, for the screen before.
+    /// The wish in one line, for the normal screen.
     fn line(&self) -> String {
         format!("{} wants to {}", shown(&self.program), shown(&self.action))
     }
 
-    /// What prepares the terminal.
+    /// The sequence that prepares the terminal.
     pub(crate) const fn open() -> &'static str {
         OPEN
     }
 
-    /// What restores it.
+    /// The sequence that restores the terminal.
     pub(crate) const fn close() -> &'static str {
         CLOSE
     }
 
-    /// The whole screen. `ready`: an answer is taken from now on.
+    /// The whole screen. `ready`: input is an answer from now on.
     pub(crate) fn draw(&self, may_be_kept: bool, ready: bool) -> String {
         let always = match (&self.scope, may_be_kept) {
             (Some(scope), true) => format!("  always    allow it from now on, for {}\r\n", shown(scope)),
@@ -114,7 +114,7 @@ impl Wish {
         )
     }
 
-    /// What stays on the screen before.
+    /// What stays visible on the normal screen.
     pub(crate) fn summary(&self, word: Option<Word>) -> String {
         match word {
             Some(word) => format!("\r\npalisade: {}: {}\r\n", self.line(), verdict(word)),
@@ -140,10 +140,10 @@ mod tests {
             ("n\n", Word::No),
             ("yesterday\n", Word::No),
             ("\u{1b}y\n", Word::No),
-            // One key is too little for what lasts.
+            // One key isn't enough for an answer that lasts.
             ("s\n", Word::No),
             ("a\n", Word::No),
-            // The end of input (Ctrl-D) and Ctrl-C end no answer.
+            // The end of input (Ctrl-D) and Ctrl-C complete no answer.
             ("", Word::No),
             ("y", Word::No),
             ("always", Word::No),

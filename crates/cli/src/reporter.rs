@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `palisade run` says while and after the command runs: refusals and what was made inside.
+//! Prints what `palisade run` says while and after the command runs: refusals, and what the command made.
 
 use crate::asking::Asking;
 use crate::calls::Calls;
@@ -22,7 +22,7 @@ use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::time::SystemTime;
 
-/// Listens to a launch.
+/// Receives the events of a launch.
 #[derive(Debug)]
 pub(crate) struct Reporter<'c> {
     command: &'c [OsString],
@@ -60,10 +60,10 @@ impl<'c> Reporter<'c> {
         }
     }
 
-    /// Something happened.
+    /// Handles an event.
     pub(crate) fn tell(&mut self, launch_event: &LaunchEvent<'_>) {
         match launch_event {
-            // Of what is used `palisade learn` keeps account.
+            // `palisade learn` records what is used.
             LaunchEvent::Used { .. } => {}
             LaunchEvent::Started(running, _number) => {
                 self.asking.started(*running);
@@ -147,7 +147,7 @@ impl<'c> Reporter<'c> {
         }
     }
 
-    /// The process that serves the network has something to say.
+    /// Handles a message of the process that serves the network.
     fn network(&mut self, told: &Told, control: BorrowedFd<'_>) {
         let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         match told {
@@ -161,7 +161,7 @@ impl<'c> Reporter<'c> {
         }
     }
 
-    /// Something befell the launch itself: said, and recorded as an event of the launcher's.
+    /// Reports an event of the launch itself: prints it, and records it as an event of the launcher.
     fn came_to(
         &mut self,
         wanted: (Operation, Object),
@@ -204,7 +204,7 @@ impl<'c> Reporter<'c> {
         })
     }
 
-    /// What the kernel has put down.
+    /// Handles calls that the kernel recorded.
     pub(crate) fn called(
         &mut self,
         called: &[palisade_protocol::learn::Program],
@@ -219,7 +219,7 @@ impl<'c> Reporter<'c> {
         }
     }
 
-    /// The command has ended.
+    /// Completes the reports when the command has ended.
     pub(crate) fn conclude(&mut self) {
         if let Some(recorder) = self.recorder.take() {
             recorder.finish();

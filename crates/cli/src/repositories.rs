@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What git will find that the command made: told when it has ended. Only some are named.
+//! Reports what the command made that git will find, after the command has ended. It names only some.
 
 use crate::output;
 use palisade_sandbox::plan::repository::made::Made;
 pub(crate) use palisade_sandbox::plan::repository::made::Repositories;
 use palisade_text::{harmless, shown};
 
-/// So many are named.
+/// At most this many are named.
 const NAMED: usize = 20;
 
-/// Says which are there now.
+/// Reports which ones exist now.
 pub(crate) fn tell(repositories: &Repositories) {
     for line in lines(repositories) {
         output::note(&line);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade run`.
+//! `palisade run`: runs a command in a sandbox.
 
 use crate::embedded;
 use crate::output;
@@ -37,10 +37,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Our own failure, as `docker run` and GNU coreutils have it.
+/// The exit code of Palisade's own failures, as in `docker run` and GNU coreutils.
 pub(crate) const FAILURE: u8 = 125;
 
-/// Launches that are tried while somebody replaces what they mount.
+/// How often a launch is tried while another process replaces what it mounts.
 const ATTEMPTS: u32 = 10;
 
 /// Runs the command if a kept plan fits the arguments.
@@ -59,20 +59,20 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     if plan.program.is_some() {
         let program = closure::program_of(scanned.command);
         if !plan.is_for(&program) {
-            // The last one was another program's.
+            // The last plan was another program's.
             other = cache.load(&key.of_program(&program))?;
             plan = other.plan().filter(|plan| plan.is_for(&program))?;
         }
     }
     match apply(&plan, scanned.command, scanned.presentation, begun, true, &mut |_happening| {}) {
         Ok(code) => Some(code),
-        // What it mounts is no longer what it was: plan anew.
+        // What it mounts has changed: plan again.
         Err(error) if error.is_stale() => None,
         Err(error) => Some(fail(&error)),
     }
 }
 
-/// Runs the command the long way: parse, merge, plan.
+/// Runs the command without a kept plan: parse, merge, plan.
 pub(crate) fn run(options: &RunOptions, matches: &ArgMatches, arguments: &[OsString], begun: Instant) -> u8 {
     let presentation = options.presentation();
     match prepare(options, matches, arguments) {
@@ -95,19 +95,19 @@ pub(crate) enum RunError {
     /// An option is wrong.
     #[error(transparent)]
     Option(#[from] crate::run_options::OptionError),
-    /// The request comes to no plan.
+    /// The request can't be planned.
     #[error(transparent)]
     Planning(#[from] PlanningError),
-    /// There is nothing to run.
+    /// The command can't be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// Its profile can't be kept to.
+    /// The profile's hooks or home can't be provided.
     #[error(transparent)]
     Lifecycle(#[from] LifecycleError),
-    /// What a package carries can't be had.
+    /// The content of a package can't be used.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// A plan that was given can't be launched.
+    /// The given plan can't be launched.
     #[error(transparent)]
     PlanFile(#[from] PlanFileError),
 }
@@ -164,7 +164,7 @@ fn prepare(
     if options.may_be_kept()
         && !facts.is_volatile()
         && let Some(scanned) = scan::scan(arguments)
-        // Both must have understood the same, or the next launch would run something else.
+        // The parser and the scan must agree, or the next launch would run something else.
         && scanned.command == options.command()
     {
         let (key, directory) = scan::key(&scanned.options, &facts.cwd);
@@ -173,7 +173,7 @@ fn prepare(
     Ok(plan)
 }
 
-/// Keeps a plan for the next launch, in the caller's own cache only.
+/// Keeps a plan for the next launch, but only in the caller's own cache.
 pub(crate) fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &Plan<'_>) {
     // Under sudo the variables may name another user's cache.
     if let Some(directory) = directory
@@ -181,7 +181,7 @@ pub(crate) fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &
     {
         let packages = directory.parent().map(|cache| Store::new(cache, facts.account.uid));
         let cache = store::cache(directory, facts.account.uid);
-        // Unpacked packages lie beside the plans. Those that are old are removed when a plan is kept, as old plans are.
+        // Unpacked packages lie beside the plans. Keeping a plan removes old packages, as it removes old plans.
         if cache.store(key, plan)
             && let Some(packages) = packages
         {
@@ -193,13 +193,13 @@ pub(crate) fn keep(key: &Key, directory: Option<PathBuf>, facts: &Facts, plan: &
     }
 }
 
-/// Says why the command couldn't be started.
+/// Reports why the command couldn't be started.
 pub(crate) fn fail(error: &StartError) -> u8 {
     output::error(error, error.hint().as_deref());
     error.exit_code()
 }
 
-/// Applies a plan and reports as asked; `listen` hears what happens, too.
+/// Applies a plan and reports as the options ask. `listen` receives every event, too.
 pub(crate) fn apply(
     plan: &Plan<'_>,
     command: &[OsString],
@@ -374,16 +374,16 @@ impl fmt::Display for Status {
     }
 }
 
-/// A sink on a copy of an inherited descriptor, which the command doesn't get.
+/// A sink that writes to a copy of an inherited descriptor. The command doesn't get the copy.
 fn status_sink(fd: i32) -> Result<JsonLines<File>, Errno> {
     let file = std::fs::OpenOptions::new().append(true).open(format!("/proc/self/fd/{fd}"));
-    // A socket can't be opened by name, a pipe and a file can.
+    // A pipe and a file can be opened by name. A socket can't.
     let file = file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::BADF))?;
     rustix::io::fcntl_getfd(file.as_fd())?;
     Ok(JsonLines::new(file))
 }
 
-/// Where the time of a launch went, in milliseconds.
+/// Prints how long the parts of a launch took, in milliseconds.
 fn say_timings(report: &Report, planned: std::time::Duration) {
     let stamps = report.stamps;
     let since = |to: u64, from: u64| to.saturating_sub(from) / 1000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The options of `palisade run`, and what they say as the command line's layer of the policy.
+//! The options of `palisade run`, and their statements as the command line's layer of the policy.
 
 use crate::network_options::NetworkOptions;
 use crate::scan::Presentation;
@@ -230,7 +230,7 @@ impl From<WhichNamespaces> for Isolation {
     }
 }
 
-/// An option says what can't be.
+/// An option has a value that isn't valid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OptionError {
     /// A path.
@@ -253,7 +253,7 @@ pub(crate) enum OptionError {
         /// What is wrong with it.
         source: NameError,
     },
-    /// Another value.
+    /// An option with another value.
     #[error("--{option} {value}: {source}")]
     Value {
         /// The option.
@@ -263,7 +263,7 @@ pub(crate) enum OptionError {
         /// What is wrong with it.
         source: ValueError,
     },
-    /// What is said of the network.
+    /// An option about the network.
     #[error("--{option} {value}: {source}")]
     Network {
         /// The option.
@@ -281,7 +281,7 @@ pub(crate) enum OptionError {
         /// What was given.
         value: String,
     },
-    /// No such limit.
+    /// There is no such limit.
     #[error("--limit {value}: there is no limit of that name")]
     NoLimit {
         /// What was given.
@@ -289,7 +289,7 @@ pub(crate) enum OptionError {
         /// The nearest name.
         nearest: Option<&'static str>,
     },
-    /// No such amount.
+    /// The amount isn't valid.
     #[error("--limit {value}: {source}")]
     Amount {
         /// What was given.
@@ -321,13 +321,13 @@ impl OptionError {
     }
 }
 
-/// Options come to no request.
+/// Why options make no request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// One of them is wrong.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// The surroundings are.
+    /// The surroundings are wrong, such as the working directory.
     #[error(transparent)]
     Planning(#[from] PlanningError),
 }
@@ -340,12 +340,12 @@ impl std::ops::Deref for RunOptions {
     }
 }
 
-/// A sandbox's name.
+/// Checks a sandbox's name.
 fn sandbox_name(text: &str) -> Result<String, NameOfSandboxError> {
     Name::check(text).map(|()| text.to_owned())
 }
 
-/// The words that can be chosen.
+/// The possible words of a choice.
 fn words(choice: Choice) -> Vec<&'static str> {
     choice.possible().into_iter().map(|(word, _)| word).collect()
 }
@@ -356,7 +356,7 @@ impl RunOptions {
         self.launch.command(self.line.as_ref(), &self.command)
     }
 
-    /// What is asked for.
+    /// The request.
     pub(crate) fn request(&self, matches: &ArgMatches) -> Result<Request, RequestError> {
         self.launch.request(matches, self.subject())
     }
@@ -366,19 +366,19 @@ impl RunOptions {
         Subject::Command { words: self.command(), profile: self.profile.clone() }
     }
 
-    /// What says nothing about the plan.
+    /// The options that don't influence the plan.
     pub(crate) fn presentation(&self) -> Presentation<'_> {
         Presentation { name: self.sandbox_name.as_deref(), ..self.launch.presentation() }
     }
 
-    /// Whether the plan depends on nothing that may not be written to disk.
+    /// Whether the plan holds nothing that may not be written to disk.
     pub(crate) fn may_be_kept(&self) -> bool {
         self.env.is_empty() && self.network.proxy.is_none() && self.plan.is_none()
     }
 }
 
 impl LaunchOptions {
-    /// What is run: a shell, a line of shell or words.
+    /// The command to run: a shell, a line for a shell, or words.
     pub(crate) fn command(&self, line: Option<&OsString>, words: &[OsString]) -> Vec<OsString> {
         if self.shell {
             return vec![palisade_sandbox::layers::application::shell().into()];
@@ -389,13 +389,13 @@ impl LaunchOptions {
         }
     }
 
-    /// What is asked for, of this process's surroundings.
+    /// The request, with this process's surroundings.
     pub(crate) fn request(&self, matches: &ArgMatches, subject: Subject) -> Result<Request, RequestError> {
         let words = self.layer(matches)?;
         Ok(Request { words, isolation: self.namespaces.into(), ..Request::here(subject)? })
     }
 
-    /// What says nothing about the plan.
+    /// The options that don't influence the plan.
     pub(crate) const fn presentation(&self) -> Presentation<'_> {
         Presentation {
             timings: self.timings,
@@ -406,7 +406,7 @@ impl LaunchOptions {
         }
     }
 
-    /// What the options say, each with the argument it stood at.
+    /// The options' statements, each with the position of its argument.
     pub(crate) fn layer(&self, matches: &ArgMatches) -> Result<LayerPolicy, OptionError> {
         let mut layer = LayerPolicy::command_line();
         let at = |option: &str, nth: usize| {
@@ -511,7 +511,7 @@ impl LaunchOptions {
         Ok(())
     }
 
-    /// Variables without a value: only `palisade explain` knows what is meant.
+    /// Variables without a value. Only `palisade explain` knows what they mean.
     pub(crate) fn variables_asked_about(&self) -> impl Iterator<Item = &str> {
         self.env.iter().map(String::as_str).filter(|given| !given.contains('='))
     }
@@ -537,7 +537,7 @@ impl LaunchOptions {
         Ok(())
     }
 
-    /// What profiles say, too.
+    /// Adds the statements that profiles can make, too.
     fn add_resources(
         &self,
         layer: &mut LayerPolicy,

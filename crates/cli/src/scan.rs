@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The shortest way from arguments to a kept plan.
+//! Finds the kept plan for arguments, without the parser.
 //!
-//! A launch that was seen before needs no parser: the options are compared, byte by byte, with
-//! those that the plan was made for, which clap has accepted then. clap costs 0.09 ms, a launch's
-//! worth of mounts. Whatever this doesn't recognise goes the long way.
+//! A launch that was seen before needs no parser: the options are compared, byte by byte, with those that the plan was
+//! made for, which clap accepted then. clap costs 0.09 ms, as much as all mounts of a launch. Arguments that this scan
+//! doesn't recognise are left to the parser.
 
 use palisade_sandbox::plan::cache::Key;
 use palisade_sandbox::registry::entry::Name;
@@ -11,14 +11,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Options that say nothing about the plan.
+/// Options that don't influence the plan.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Presentation<'a> {
     pub(crate) timings: bool,
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
     pub(crate) status_fd: Option<i32>,
-    /// What the sandbox is called.
+    /// The sandbox's name.
     pub(crate) name: Option<&'a str>,
 }
 
@@ -32,11 +32,11 @@ pub(crate) struct Scanned<'a> {
     pub(crate) command: &'a [OsString],
 }
 
-/// Options that must be looked at more closely.
+/// Options that the scan leaves to the parser.
 const CLOSER: [&str; 10] =
     ["--shell", "--dry-run", "--json", "--plan", "--env", "--proxy", "--help", "-h", "-c", "--keep-env"];
 
-/// Scans the arguments after the program's name. `None`: go the long way.
+/// Scans the arguments after the program's name. `None`: leave them to the parser.
 pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
     let (verb, rest) = arguments.split_first()?;
     let end = rest.iter().position(|argument| argument == "--")?;
@@ -64,7 +64,7 @@ pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
                     Some((_name, value)) => value,
                     None => options.next()?.to_str()?,
                 };
-                // What is wrong with it the parser says.
+                // The parser reports what is wrong with the name.
                 if scanned.presentation.name.is_some() || Name::check(name).is_err() {
                     return None;
                 }
@@ -79,7 +79,7 @@ pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
 /// Arguments of the form `open [--config NAME] PROFILE ARGUMENTS…`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Opened<'a> {
-    /// `open`; of a package, which is called like its hash, `package`.
+    /// `open`. For a package, whose name is its hash, `package`.
     pub(crate) verb: &'static str,
     /// The profile.
     pub(crate) profile: &'a OsStr,
@@ -90,7 +90,7 @@ pub(crate) struct Opened<'a> {
     pub(crate) arguments: &'a [OsString],
 }
 
-/// Scans the arguments after the program's name. `None`: go the long way.
+/// Scans the arguments after the program's name. `None`: leave them to the parser.
 pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
     let (verb, rest) = arguments.split_first()?;
     if verb != "open" {
@@ -122,14 +122,14 @@ pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
     Some(Opened { verb: "open", profile, configuration, presentation, arguments })
 }
 
-/// What identifies the plan of an application, and where it would be kept. `cwd` is empty for a plan that is the same
-/// wherever the launch takes place.
+/// The key of an application's plan, and the directory that would keep it. `cwd` is empty for a plan that doesn't
+/// depend on the working directory.
 pub(crate) fn key_of_open(opened: &Opened<'_>, cwd: &Path) -> (Key, Option<PathBuf>) {
     let configuration = opened.configuration.unwrap_or_default();
     key(&[OsStr::new(opened.verb), opened.profile, configuration], cwd)
 }
 
-/// Variables that a plan may depend on, besides those of toolchains.
+/// Variables that a plan may depend on, in addition to those of toolchains.
 const VARIABLES: [&[u8]; 9] = [
     b"HOME",
     b"USER",
@@ -142,7 +142,7 @@ const VARIABLES: [&[u8]; 9] = [
     b"GIT_CONFIG_GLOBAL",
 ];
 
-/// What identifies a launch's plan, and where it would be kept.
+/// The key of a launch's plan, and the directory that would keep it.
 pub(crate) fn key(options: &[&OsStr], cwd: &Path) -> (Key, Option<PathBuf>) {
     let mut key = Key::default();
     key.add(palisade_sandbox::plan::PROGRAM.as_bytes());
@@ -157,13 +157,13 @@ pub(crate) fn key(options: &[&OsStr], cwd: &Path) -> (Key, Option<PathBuf>) {
         rustix::process::getuid().as_raw(),
     ];
     key.add(ids.map(u32::to_le_bytes).as_flattened());
-    // Another kernel may know more or less of Landlock.
+    // Another kernel may support other features of Landlock.
     let system = rustix::system::uname();
     key.add(system.release().to_bytes());
     key.add(system.version().to_bytes());
 
     let (mut home, mut cache) = (None, None);
-    // Shells pass variables on in an order of their own.
+    // Shells pass variables in different orders.
     let mut relevant: Vec<&[u8]> = Vec::with_capacity(VARIABLES.len());
     for variable in palisade_sys::process::environment() {
         let variable = variable.to_bytes();
@@ -251,9 +251,8 @@ mod tests {
         }
     }
 
-    /// What the scan makes of arguments is what clap makes of them, or the next launch with the
-    /// same arguments would run something else than the first. Arguments are drawn from words that
-    /// mean something and from arbitrary bytes.
+    /// The scan must read arguments as clap does, or the next launch with the same arguments would run something else
+    /// than the first one. Arguments are drawn from words that mean something and from arbitrary bytes.
     #[test]
     fn the_scan_agrees_with_the_parser() {
         const WORDS: [&str; 41] = [
@@ -314,7 +313,7 @@ mod tests {
                 .collect();
             let Some(scanned) = scan(&arguments) else { return };
             let Ok(options) = crate::parse_run(&arguments) else { return };
-            // `prepare` keeps a plan only under this condition; here it is shown to be the rule.
+            // `prepare` keeps a plan only if the commands agree. They always agree if every option begins with `--`.
             if scanned.options.iter().all(|option| option.as_bytes().starts_with(b"--")) {
                 assert_eq!(scanned.command, options.command(), "{arguments:?}");
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade schema`: the JSON schema of policy files, for editors.
+//! `palisade schema`: prints the JSON schema of policy files, for editors.
 
 use crate::verb::{self, Failure, YES};
 

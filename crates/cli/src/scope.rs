@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade scope`: marked subtrees of processes, and what the kernel does to them.
+//! `palisade scope`: manages marked subtrees of processes, and what the kernel does to them.
 //!
-//! - [`launch`]: a command in a scope of its own
-//! - [`events`]: what happens in scopes
-//! - [`listing`]: which there are, and what is in force
-//! - [`error`]: why not
+//! - [`launch`]: runs a command in a scope of its own
+//! - [`events`]: shows what happens in scopes
+//! - [`listing`]: lists scopes, and what is in force
+//! - [`error`]: the errors
 
 mod events;
 mod launch;
 mod listing;
 
 use crate::output;
-use crate::verb::{self, YES};
+use crate::verb::{self, Exit, YES};
 use clap::{Subcommand, ValueHint};
 pub(crate) use events::happened;
 use palisade_protocol::client::{DaemonError, ask};
@@ -117,10 +117,7 @@ enum What {
     },
 }
 
-/// What a verb answers.
-pub(crate) use crate::verb::Exit;
-
-/// Answers: 0, 1 no, or 2 error; of `run`, what the command answers.
+/// Returns the exit code: 0, 1 no, or 2 error; for `run`, the command's exit code.
 pub(crate) fn run(options: &Options) -> u8 {
     let socket = options.socket.as_path();
     let tell = |request: &Request| verb::finish(false, said(ask(socket, request)));
@@ -148,7 +145,7 @@ pub(crate) fn run(options: &Options) -> u8 {
     }
 }
 
-/// Says what the daemon says.
+/// Prints the daemon's answer.
 fn said(response: Result<Response, DaemonError>) -> Exit {
     let Response::Done { said } = response? else { return Err(DaemonError::Strange.into()) };
     output::say(&format!("{}\n", palisade_text::harmless(&said)));

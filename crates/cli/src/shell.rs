@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade shell`: the user's own shell behind a terminal that knows what was meant.
+//! `palisade shell`: runs the user's own shell behind the shell proxy.
 //!
-//! - `start`: becomes the proxy
-//! - `classify`: what the guard says of a line
-//! - `status`: what of it works here
-//! - [`history`]: what was typed before
-//! - `page`: what happened, in numbers
+//! - `start`: starts the proxy
+//! - `classify`: the line guard's verdict on a line
+//! - `status`: which parts work here
+//! - [`history`]: the lines that were typed before
+//! - `page`: numbers about what happened
 
 pub(crate) mod classify;
 mod history;
@@ -99,7 +99,7 @@ enum Kind {
     Fish,
 }
 
-/// Answers as the shell did, or 0, 1 no, 2 error.
+/// Returns the shell's exit code, or 0, 1 no, 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
         None => start::shell(options),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host and the policy, as a launch from here would see them.
+//! Reads the host and the policy, as a launch from here would see them.
 
 use crate::verb::Failure;
 use palisade::{Request, Situation, Subject, Surroundings};
 use palisade_sandbox::facts::Facts;
 use std::ffi::OsStr;
 
-/// Asks the host.
+/// Reads the facts of the host.
 pub(crate) fn facts() -> Result<Facts, Failure> {
     Ok(Surroundings::of_process()?.facts()?)
 }
@@ -17,7 +17,7 @@ pub(crate) fn of_profile(profile: Option<&OsStr>) -> Result<Situation, Failure> 
     Ok(Request::here(subject)?.settle()?)
 }
 
-/// This host, in `/`, with an administrator who states what `body` says.
+/// This host, in `/`, with an administrator's policy file of the content `body`.
 #[cfg(test)]
 pub(crate) fn of_administrator(body: &str) -> Situation {
     use palisade_policy::{Layer, built_in, merge, parse};

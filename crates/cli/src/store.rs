@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade store`: plans and policy that users go by, and that no program of theirs can change.
+//! `palisade store`: manages the system store, plans and policies for users that none of their programs can change.
 
 use crate::verb::{self, Failure, NO, YES};
 use crate::{open, output};
@@ -111,7 +111,7 @@ pub(crate) fn for_user(name: &str, like: Option<u32>) -> Result<ForUser, Failure
     Ok(ForUser::new(name, like)?)
 }
 
-/// Makes the plan of a profile in a user's name, and keeps it if asked to: how many steps it has, and whether it is kept.
+/// Makes the plan of a profile for a user, and keeps it if asked to. Returns the number of steps, and whether it is kept.
 pub(crate) fn plan(user: &ForUser, profile: &str, keep: bool) -> Result<(usize, bool), String> {
     user.plan(keep, || open::for_store(profile.as_ref()).map_err(|error| error.to_string()))
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade syscalls`: which system calls were learned, of which binaries, for which profiles.
+//! `palisade syscalls`: shows and changes which system calls were learned, of which binaries, for which profiles.
 //!
-//! - [`show`]: listing, showing, comparing
+//! - [`show`]: lists, shows and compares
 //! - [`explain`]: one call, and the groups
-//! - [`change`]: merging and forgetting
+//! - [`change`]: merges and forgets
 //! - [`exchange`]: files for other hosts and other programs
-//! - [`error`]: why not
+//! - [`error`]: the errors
 
 mod change;
 mod error;
@@ -121,10 +121,7 @@ enum What {
     },
 }
 
-/// What a verb answers.
-pub(crate) use crate::verb::Exit;
-
-/// Answers: 0, 1 no, or 2 error.
+/// Returns the exit code: 0, 1 no, or 2 error.
 pub(crate) fn run(options: &Options) -> u8 {
     match &options.what {
         What::List { json } => verb::finish(*json, show::list(*json)),
@@ -143,22 +140,22 @@ pub(crate) fn run(options: &Options) -> u8 {
     }
 }
 
-/// The user's store, if there is one.
+/// Opens the user's store for reading, if there is one.
 fn read() -> Result<Option<Store>, Failure> {
     Ok(Store::read(&situation::facts()?.places.syscalls()).map_err(SyscallsError::from)?)
 }
 
-/// The user's store for writing, which is made if there is none.
+/// Opens the user's store for writing, and makes it if there is none.
 fn open() -> Result<Store, Failure> {
     Ok(Store::open(&situation::facts()?.places.syscalls()).map_err(SyscallsError::from)?)
 }
 
-/// What calls are kept for.
+/// The profiles that have calls in the store.
 fn profiles(store: Option<&Store>) -> Result<Vec<String>, Failure> {
     Ok(store.map(Store::profiles).transpose().map_err(SyscallsError::from)?.unwrap_or_default())
 }
 
-/// A store in which something is known of these profiles and programs, and what it calls them.
+/// The store, if it knows these profiles and programs; and the store's names for them.
 fn known<const N: usize>(store: Option<Store>, words: [&str; N]) -> Result<(Store, [String; N]), Failure> {
     let profiles = profiles(store.as_ref())?;
     let mut names = [const { String::new() }; N];
@@ -172,7 +169,7 @@ fn known<const N: usize>(store: Option<Store>, words: [&str; N]) -> Result<(Stor
     }
 }
 
-/// The key that a word names; the word itself if none is.
+/// The key that a word names. If it names none, the word itself.
 fn find(known: &[String], word: &str) -> Result<String, Failure> {
     if known.iter().any(|name| name == word) {
         return Ok(word.to_owned());
@@ -181,7 +178,7 @@ fn find(known: &[String], word: &str) -> Result<String, Failure> {
     Ok(word::find(known, word, &cwd, std::env::var_os("PATH").as_deref()))
 }
 
-/// A name that a profile can have here.
+/// Checks that a profile can have this name here.
 fn check_name(name: &str) -> Result<(), SyscallsError> {
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err(SyscallsError::Name { name: name.to_owned() });
@@ -194,7 +191,7 @@ fn count(number: usize, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 
-/// Lines of calls, each with its first group in front.
+/// Lines of calls. Each line begins with the first group of its calls.
 fn by_group(calls: &BTreeSet<Syscall>, indent: &str) -> String {
     let mut left = calls.clone();
     let mut text = String::new();

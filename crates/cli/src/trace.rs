@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `--trace` and `--stats` say when a command has ended.
+//! Prints the results of `--trace` and `--stats` when a command has ended.
 
 use crate::output;
 use crate::situation;
@@ -10,17 +10,17 @@ use palisade_text::harmless;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// As many paths are listed; who lacks more has another problem.
+/// At most this many paths are listed. A command that lacks more has another problem.
 const LISTED: usize = 100;
 
-/// Keeps account of a launch.
+/// Records what a launch used.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     trace: AccessTrace,
 }
 
 impl Trace {
-    /// Something happened.
+    /// Handles an event.
     pub(crate) fn hear(&mut self, launch_event: &LaunchEvent<'_>) {
         match launch_event {
             LaunchEvent::Used { how, came, path, program } => self.trace.note(*how, *came, path, program),
@@ -29,7 +29,7 @@ impl Trace {
         }
     }
 
-    /// Says what was looked for, isn't there, and is on the host.
+    /// Prints the paths that the command looked for and didn't find, and that exist on the host.
     pub(crate) fn say(&self, plan: &Plan<'_>) {
         let Ok(facts) = situation::facts() else { return };
         let account = UsageSummary::of(&self.trace, plan, plan, &facts.account.home, &Disk);
@@ -68,7 +68,7 @@ fn report(account: &UsageSummary, givers: &Givers) -> String {
     out
 }
 
-/// Says what a launch consisted of and what was used.
+/// Prints what a launch consisted of, and what the command used.
 pub(crate) fn say_stats(plan: &Plan<'_>, took: Duration) {
     let count = |of: fn(&Step<'_>) -> bool| plan.steps.iter().filter(|step| of(step)).count();
     let mounts = count(|step| matches!(step, Step::Bind(_) | Step::Tmpfs { .. } | Step::Overlay { .. }));

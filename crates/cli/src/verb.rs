@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a verb that reads answers: data on standard output, words on standard error, and an exit
-//! code that says yes, no or error.
+//! How a verb that reads answers: data on standard output, messages on standard error, and an exit code for yes, no or error.
 
 use crate::guard::GuardError;
 use crate::output;
@@ -24,7 +23,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The version of what `--json` prints. Readers ignore members that they don't know.
+/// The version of the `--json` output. Readers ignore members that they don't know.
 pub(crate) const SCHEMA: u32 = 1;
 /// The answer is yes, or what was asked for is done.
 pub(crate) const YES: u8 = 0;
@@ -48,10 +47,10 @@ pub(crate) enum Failure {
     /// A policy file is wrong.
     #[error(transparent)]
     Layer(#[from] LayerError),
-    /// The policy can't be put in place.
+    /// The places in the policy can't be found.
     #[error("can't resolve the policy: {0}")]
     Resolve(#[from] ResolveError),
-    /// The policy can't be kept here.
+    /// This host can't enforce the policy.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The store of allowed projects can't be used.
@@ -60,10 +59,10 @@ pub(crate) enum Failure {
     /// A system call's name is unknown.
     #[error(transparent)]
     Syscall(#[from] palisade_syscall::Error),
-    /// A name that no variable can have.
+    /// No variable can have this name.
     #[error(transparent)]
     Name(#[from] ValueError),
-    /// What is to be taken as a host is none.
+    /// The text isn't a host.
     #[error("{text:?} is no host")]
     NoHost {
         /// The text.
@@ -72,7 +71,7 @@ pub(crate) enum Failure {
     /// An option is wrong.
     #[error(transparent)]
     Option(#[from] crate::run_options::OptionError),
-    /// There is nothing to explain.
+    /// The user named nothing to explain.
     #[error("nothing is named that is to be explained")]
     NothingAsked,
     /// A path can't be read.
@@ -94,46 +93,46 @@ pub(crate) enum Failure {
     /// A package can't be made or read.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// Something on the desktop can't be changed or found out.
+    /// The desktop can't be changed or examined.
     #[error(transparent)]
     Desktop(#[from] DesktopError),
     /// A foreign profile can't be imported.
     #[error(transparent)]
     Import(#[from] palisade_import::ImportError),
-    /// Something about lines of shell.
+    /// An error about lines of shell.
     #[error(transparent)]
     Line(#[from] LineError),
-    /// The daemon.
+    /// An error of the daemon.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// Something about the host's guard.
+    /// An error of the host's guard.
     #[error(transparent)]
     Guard(#[from] GuardError),
     /// The list of running sandboxes can't be read.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// Signals can't be waited for.
+    /// The process can't wait for signals.
     #[error("can't wait for signals: {source}")]
     Signals {
         /// Why.
         source: std::io::Error,
     },
-    /// Something about learned system calls.
+    /// An error about learned system calls.
     #[error(transparent)]
     Syscalls(#[from] crate::syscalls::SyscallsError),
-    /// Something about the history.
+    /// An error about the history.
     #[error(transparent)]
     History(#[from] crate::shell::HistoryError),
     /// The page of the shell can't be served.
     #[error(transparent)]
     Page(#[from] crate::shell::PageFailure),
-    /// It is root's to do.
+    /// Only root may do this.
     #[error("only root can change {what}")]
     RootOnly {
         /// What isn't changed.
         what: &'static str,
     },
-    /// There is no system's store.
+    /// The host has no system store.
     #[error("there is no system's store of plans")]
     NoStore,
     /// There is no such account.
@@ -148,7 +147,7 @@ pub(crate) enum Failure {
         /// Where it was looked for.
         directory: PathBuf,
     },
-    /// Not a name that a definition can have.
+    /// No definition can have this name.
     #[error("{name:?} can't be a {}'s name", sort.name())]
     DefinitionName {
         /// What it would be.
@@ -156,7 +155,7 @@ pub(crate) enum Failure {
         /// The name.
         name: String,
     },
-    /// There is one of that name.
+    /// The user has a definition of this name already.
     #[error("there is a {} {name:?} of yours: {file:?}", sort.name())]
     DefinitionExists {
         /// What it is.
@@ -166,7 +165,7 @@ pub(crate) enum Failure {
         /// Its file.
         file: PathBuf,
     },
-    /// There is no definition of the user's of that name.
+    /// The user has no definition of this name.
     #[error("there is no {} {name:?} of yours", sort.name())]
     NotYours {
         /// What it would be.
@@ -174,7 +173,7 @@ pub(crate) enum Failure {
         /// The name.
         name: String,
     },
-    /// No two definitions have that name.
+    /// The definition replaces no other one.
     #[error("{} {name:?} takes nobody's place", sort.name())]
     NothingToCompare {
         /// What it is.
@@ -190,7 +189,7 @@ pub(crate) enum Failure {
         /// Why.
         reason: String,
     },
-    /// Nobody can be asked.
+    /// There is no terminal to ask on.
     #[error("there is no terminal to ask on")]
     NobodyToAsk,
     /// Standard output can't be written.
@@ -199,13 +198,13 @@ pub(crate) enum Failure {
         /// Why.
         source: std::io::Error,
     },
-    /// Who reads standard output has seen enough.
+    /// The reader of standard output has closed it.
     #[error("standard output is closed")]
     ReaderGone,
 }
 
 impl Failure {
-    /// Its class, for programs.
+    /// The error's class, for programs.
     fn class(&self) -> &str {
         match self {
             Self::Desktop(error) => error.class(),
@@ -315,7 +314,7 @@ impl From<ExplainError> for Failure {
     }
 }
 
-/// An answer, or why there is none, with the version of its form.
+/// An answer or an error as JSON, with the version of its form.
 #[derive(Serialize)]
 struct Document<'a, T> {
     schema: u32,
@@ -323,7 +322,7 @@ struct Document<'a, T> {
     body: &'a T,
 }
 
-/// Why there is no answer, for programs.
+/// An error as JSON.
 #[derive(Serialize)]
 struct Problem<'a> {
     error: ProblemBody<'a>,
@@ -337,22 +336,22 @@ struct ProblemBody<'a> {
     hint: Option<String>,
 }
 
-/// How a verb ends: with this exit code, or with a failure that is still to be told.
+/// The result of a verb: an exit code, or a failure that hasn't been reported yet.
 pub(crate) type Exit = Result<u8, Failure>;
 
-/// The exit code, once the failure, if it is one, has been told.
+/// Reports the failure, if there is one. Returns the exit code.
 pub(crate) fn finish(json: bool, exit: Exit) -> u8 {
     let failure = match exit {
         Ok(code) => return code,
-        // `| head` has seen enough, which is no failure.
+        // A closed output (`| head`) is no failure: its reader has seen enough.
         Err(Failure::ReaderGone) => return YES,
         Err(failure) => failure,
     };
     let hint = failure.hint();
     match &failure {
-        // Its first line only names what the excerpts below show.
+        // The first line of this error only names what the excerpts below show.
         Failure::Layer(LayerError::Parse { errors }) => say_parse_errors(errors),
-        // These show the line of the settings that is wrong.
+        // These errors show the line of the settings that is wrong.
         Failure::Guard(GuardError::Setup(_)) | Failure::Line(LineError::Settings(_)) => {
             output::error_in_lines(&failure, hint.as_deref());
         }
@@ -366,23 +365,23 @@ pub(crate) fn finish(json: bool, exit: Exit) -> u8 {
     ERROR
 }
 
-/// Shows what is wrong with a file, in colour where that is welcome.
+/// Shows what is wrong with a file, in colour if the terminal allows it.
 pub(crate) fn say_parse_errors(errors: &[ParseError]) {
     let colour = rustix::termios::isatty(rustix::stdio::stderr())
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     for error in errors {
-        // It has colours, and what it quotes is harmless.
+        // The text has colours, and what it quotes is escaped already.
         output::draw(&format!("{}\n", error.render(colour)));
     }
 }
 
-/// Prints lines for people on standard output. Nothing that steers a terminal or can't be seen gets through; a name's
-/// line breaks are escaped by the one who names it ([`harmless`]).
+/// Prints lines for people on standard output. Characters that control a terminal or are invisible are escaped. The
+/// caller escapes the line breaks in names ([`harmless`]).
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_exactly(&harmless_lines(text))
 }
 
-/// Prints text of our own on standard output.
+/// Prints Palisade's own text on standard output, unchanged.
 pub(crate) fn print_exactly(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|source| match source.kind() {
@@ -391,7 +390,7 @@ pub(crate) fn print_exactly(text: &str) -> Result<(), Failure> {
     })
 }
 
-/// Prints an answer for programs. What steers a terminal is an escape in it, as people read it, too.
+/// Prints a JSON answer. Control characters in it are escaped, because people read it, too.
 pub(crate) fn print_json(body: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(&Document { schema: SCHEMA, body });
     let mut text = text.map_err(|error| Failure::Output { source: error.into() })?;
@@ -399,7 +398,7 @@ pub(crate) fn print_json(body: &impl Serialize) -> Result<(), Failure> {
     print_exactly(&palisade_text::json(text))
 }
 
-/// Prints an answer for programs, or in lines for people.
+/// Prints an answer as JSON, or in lines for people.
 pub(crate) fn tell<T: Serialize>(
     json: bool,
     body: &T,
@@ -413,8 +412,8 @@ pub(crate) const fn verdict(yes: bool) -> u8 {
     if yes { YES } else { NO }
 }
 
-/// Asks on the terminal itself: standard input may be anything. Whatever isn't yes is no; `None` without
-/// a terminal.
+/// Asks on the terminal itself, because standard input may be anything. Every answer except yes means no. `None`
+/// without a terminal.
 pub(crate) fn confirmed(question: &str) -> Option<bool> {
     const LONGEST: u64 = 1024;
     let mut terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
@@ -424,7 +423,7 @@ pub(crate) fn confirmed(question: &str) -> Option<bool> {
     Some(read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// A path in JSON, which knows only text: what is none is replaced.
+/// A path in JSON, which has only text: bytes that aren't UTF-8 are replaced.
 pub(crate) fn lossy<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&path.to_string_lossy())
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade watch`: what is refused in all sandboxes of this user, what the guard decides about the user's processes, and
-//! what happens in the user's scopes.
+//! `palisade watch`: shows what all sandboxes of this user refuse, what the guard decides about the user's processes,
+//! and what happens in the user's scopes.
 //!
-//! - [`printer`], [`words`]: how it is shown
+//! - [`printer`], [`words`]: the form of the output
 
 mod printer;
 mod words;
@@ -24,7 +24,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// There is no answer.
+/// The exit code if there is no answer.
 const ERROR: u8 = 2;
 
 /// What to show.
@@ -78,7 +78,7 @@ fn verdicts() -> impl TypedValueParser<Value = Verdict> {
 }
 
 impl Options {
-    /// Begins with what is recorded.
+    /// Whether it begins with recorded events.
     fn backlog(&self) -> bool {
         self.all || self.no_follow || self.since.is_some()
     }
@@ -94,7 +94,7 @@ impl Options {
         }
     }
 
-    /// What is looked for in the store.
+    /// The events in the store that the user asks for.
     fn recorded(&self, path: &Path, filter: Filter, begun: SystemTime) -> StoreFollower {
         let beginning = match self.limit.and_then(|limit| usize::try_from(limit).ok()) {
             _ if !self.backlog() => Beginning::Now,
@@ -104,7 +104,7 @@ impl Options {
         StoreFollower::new(path, filter, beginning, (self.all, self.no_follow), begun)
     }
 
-    /// What palisaded is asked for.
+    /// The request to palisaded.
     fn wanted(&self, filter: &Filter) -> Wanted {
         let scope = || self.scope_socket.clone().unwrap_or_else(|| self.socket.with_file_name("scope.sock"));
         Wanted {
@@ -117,16 +117,16 @@ impl Options {
     }
 }
 
-/// Why there is nothing more to show.
+/// Why no more events can be shown.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
-    /// What other verbs may meet, too.
+    /// An error that other verbs can have, too.
     #[error(transparent)]
     Answer(#[from] Failure),
     /// The store can't be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The kernel doesn't tell of signals or changes, or has no descriptors and threads.
+    /// The kernel can't report signals or changes, or has no descriptors or threads left.
     #[error("can't wait for {what}: {source}")]
     Wait {
         /// For what.
@@ -134,12 +134,12 @@ enum Trouble {
         /// Why not.
         source: std::io::Error,
     },
-    /// The time of day can't be told.
+    /// The time of day can't be determined.
     #[error("can't show times: {0}")]
     Clock(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Why there is nothing more to show, for programs: one line, as everything here.
+/// The reason why no more events can be shown, as JSON on one line, like all output here.
 #[derive(Serialize)]
 struct Problem<'a> {
     schema: u32,
@@ -154,7 +154,7 @@ struct ProblemBody<'a> {
     hint: Option<&'a str>,
 }
 
-/// Shows events until it is interrupted or nobody reads any more: 0; 2 error.
+/// Shows events until the user interrupts it or standard output is closed. Returns 0, or 2 for an error.
 pub(crate) fn run(options: &Options) -> u8 {
     let (class, message, hint) = match watch(options) {
         Ok(()) => return YES,
@@ -176,7 +176,7 @@ fn watch(options: &Options) -> Result<(), Trouble> {
     let begun = SystemTime::now();
     let path = situation::facts()?.places.events();
     let filter = options.filter(begun);
-    // Before the store is looked at, so that nothing happens unseen.
+    // Follow palisaded before reading the store, so that no event is missed.
     let threads = |source| Trouble::Wait { what: "palisaded", source };
     let mut daemon = Follower::begin(&options.wanted(&filter)).map_err(threads)?;
     let mut awaited = if options.no_follow { None } else { Some(Awaited::new(&path)?) };
@@ -204,12 +204,12 @@ fn watch(options: &Options) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Whether what is wanted may be in the store.
+/// Whether the store can hold what the filter wants.
 fn is_recorded(filter: &Filter) -> bool {
     [Kind::Sandbox, Kind::Network].into_iter().any(|kind| filter.wants_kind(kind))
 }
 
-/// Shows what is new in the store.
+/// Prints what is new in the store.
 fn look(recorded: &mut StoreFollower, printer: &mut Printer) -> Result<(), Trouble> {
     if !is_recorded(recorded.filter()) {
         return Ok(());
@@ -227,7 +227,7 @@ fn look(recorded: &mut StoreFollower, printer: &mut Printer) -> Result<(), Troub
     Ok(())
 }
 
-/// Says that there is nothing yet.
+/// Prints that there are no events yet.
 fn say_waiting(recorded: &StoreFollower, path: &Path) {
     if !is_recorded(recorded.filter()) {
         output::note(&"waiting for what palisaded tells");
@@ -238,7 +238,7 @@ fn say_waiting(recorded: &StoreFollower, path: &Path) {
     }
 }
 
-/// Says what there is to know besides palisaded's events.
+/// Prints a remark that comes with palisaded's events.
 fn say(remark: Remark) {
     match remark {
         Remark::Missed(count) => palisaded::missed(count),
@@ -262,7 +262,7 @@ fn say(remark: Remark) {
 /// What ends a wait.
 struct Awaited {
     changes: Changes,
-    /// Readable once it was interrupted.
+    /// Readable after the user has interrupted.
     interrupted: UnixStream,
 }
 
@@ -279,12 +279,12 @@ impl Awaited {
         Ok(Self { changes, interrupted })
     }
 
-    /// Waits for something to look at; says whether it is the end instead.
+    /// Waits for something to show. Returns whether the end has come instead.
     fn end(&mut self, daemon: &Follower) -> Result<bool, Trouble> {
         let patience = self.changes.patience();
         let timeout = Timespec::try_from(patience).ok();
         let stdout = rustix::stdio::stdout();
-        // A pipe without a reader is an error, which is told without being asked for.
+        // `poll` reports a pipe without a reader as an error even if no events are requested.
         let mut descriptors = vec![
             PollFd::from_borrowed_fd(self.interrupted.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(stdout, PollFlags::empty()),
@@ -302,7 +302,7 @@ impl Awaited {
     }
 }
 
-/// `90s`, `15m`, `1h30m`, `2d`, `1w`.
+/// Parses `90s`, `15m`, `1h30m`, `2d`, `1w`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "expected numbers with units, such as 90s, 15m, 1h30m, 2d or 1w".to_owned();
     let mut seconds: u64 = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Launching as another user: what is reached by whoever gets out is the account's.
+//! Tests `--account`: a process that escapes the sandbox has only the rights of that account.
 
 use crate::support::{Place, everybody, job};
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 /// Root's place and the ordinary user's: the account.
 fn people() -> Option<(Place, Place)> {
     let (root, user): (Vec<Place>, Vec<Place>) = everybody().into_iter().partition(Place::is_root);
-    // Without root there is nobody to become somebody else: the refusal is tested all the same.
+    // Without root no launch can change its account; `only_root_becomes_somebody_else` tests the refusal even so.
     root.into_iter().zip(user).next()
 }
 
@@ -35,10 +35,10 @@ fn the_account_is_all_there_is_outside() {
     let gid = user.outside("id -g");
     let lines: Vec<&str> = run.out.lines().collect();
     assert_eq!(lines.first().copied(), Some(account), "{run:?}");
-    // Inside groups that aren't mapped show as nobody's.
+    // Inside, groups that aren't mapped show as `nogroup`.
     assert_eq!(lines.get(1).copied(), Some(gid.trim()), "{run:?}");
     assert!(lines.get(2).is_some_and(|line| line.ends_with(account) && line.starts_with('/')), "{run:?}");
-    // The launcher itself, not just what it starts, is the account's: nothing of root's process is left.
+    // The launcher itself runs as the account, not just the command, and keeps nothing of root's process.
     let script = format!(
         "{} run --account {account} -- sleep 5 & sleep 1; \
          for p in $(pgrep -P $!) $!; do grep -H -e ^Uid -e ^Gid -e ^Groups -e ^CapPrm /proc/$p/status; done; kill $!",
@@ -93,7 +93,7 @@ fn profiles_and_options_are_the_accounts() {
     }
 }
 
-/// Every verb goes by the plan of the launch.
+/// Every verb uses the plan of the launch.
 #[test]
 fn the_account_is_every_verbs() {
     let Some((root, user)) = people() else { return };
@@ -119,7 +119,7 @@ fn only_root_becomes_somebody_else() {
     for place in everybody().into_iter().filter(|place| !place.is_root()) {
         let run = place.run(&["--account", "daemon"], &["true"]);
         run.refused(125, &["only root can launch as daemon"]).with_hint();
-        // Whoever one is already is no other.
+        // Naming the account that the caller already has is allowed.
         let name = place.outside("id -un");
         assert_eq!(place.run(&["--account", name.trim()], &["echo", "same"]).ok(), "same");
     }

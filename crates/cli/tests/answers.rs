@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers of a policy's own to system calls: made-up values, other files, descriptors, questions.
+//! Tests the replies to system calls that a policy states: fixed values, other files, descriptors, questions.
 
 use crate::support::job::below;
 use crate::support::terminal::{Terminal, words};
@@ -49,7 +49,7 @@ fn calls_are_answered_as_the_policy_says() {
              { call = \"fadvise64\", when = \"arg3 in 0\", action = \"deny\", errno = \"EXDEV\" },\n]",
         );
         let answered = "7\nENOTTY\nNone\n[None, 'EPROTOTYPE']\nEXDEV";
-        // Also where names aren't protected, and somebody only listens for this.
+        // Also without protected names, where the broker runs only for this.
         for options in [&[][..], &["--protect", "off"], &["--syscalls", "learn"], &["--syscalls", "enforce"]]
         {
             for _cold_and_hot in 0..2 {
@@ -85,7 +85,7 @@ fn a_program_is_told_of_another_machine() {
                 assert_eq!(run.ok(), expected, "{options:?}: {run:?}");
             }
         }
-        // A buffer that can't be written, and one that is too small for so many.
+        // A buffer that can't be written, and one that is too small.
         let line = "import ctypes; l = ctypes.CDLL(None, use_errno=True)\n\
                     def call(*a): return l.syscall(*a), ctypes.get_errno()\n\
                     b = ctypes.create_string_buffer(64)\n\
@@ -138,7 +138,7 @@ fn opening_one_path_opens_another() {
             let cleaned = place.outside("rm -f link; find . -name link");
             assert_eq!(cleaned, "");
         }
-        // What the walls keep stays kept: another name opens nothing more.
+        // The walls still apply: an answer with another file opens nothing more.
         let secret = place.write("secret", "secret");
         profile(
             &place,
@@ -158,7 +158,7 @@ fn opening_one_path_opens_another() {
     }
 }
 
-/// While another thread exchanges the path: what is opened is the one or the other, and nothing else.
+/// While another thread exchanges the path, a call opens one of the two files, and no other.
 #[test]
 fn a_path_that_changes_meanwhile_opens_the_one_or_the_other() {
     for place in everybody() {
@@ -229,7 +229,7 @@ fn a_descriptor_is_given_for_a_path() {
         assert_eq!(place.outside(&piped), "piped\n\n");
         let refused = run("", "pass");
         assert!(refused.contains("can't give descriptor 7") && refused.ends_with("125\n"), "{refused}");
-        // By a directory of the host everything could be reached.
+        // A descriptor of a host directory would give access to everything.
         let refused = run("7</", "pass");
         assert!(refused.contains("can't give descriptor 7") && refused.contains("irectory"), "{refused}");
     }
@@ -278,11 +278,11 @@ fn mistakes_are_told_before_anything_starts() {
             profile(&place, body);
             told(&place, &[], "print('started')").refused(125, &[message]);
         }
-        // Where nobody is there to answer.
+        // Where no broker runs that could answer.
         profile(&place, "[process]\nrelease = \"5.0\"");
         told(&place, &["--namespaces", "none", "--protect", "off"], "pass")
             .refused(125, &["without namespaces there is nobody to answer"]);
-        // What the filter says by itself works there as well.
+        // A reply that the filter gives without the broker works there, too.
         profile(
             &place,
             "[syscalls]\nanswers = [{ call = \"sched_rr_get_interval\", action = \"deny\", errno = \"ENOTTY\" }]",
@@ -296,7 +296,7 @@ fn mistakes_are_told_before_anything_starts() {
     }
 }
 
-/// What the list refuses is allowed for certain arguments; past the broker nothing leads.
+/// A call of the deny list can be allowed for certain arguments, but no call can bypass the broker.
 #[test]
 fn a_permission_is_for_the_arguments_that_it_names() {
     let line = "import ctypes; l = ctypes.CDLL(None, use_errno=True)\n\
@@ -340,7 +340,7 @@ fn a_question_is_asked_and_no_is_the_answer_of_nobody() {
     }
 }
 
-/// A lock of the administrator's stands against the user's answers.
+/// A user's answers can't override a lock of the administrator.
 #[test]
 fn what_is_locked_stays_answered_so() {
     use palisade_policy::{Layer, merge, parse};
@@ -370,7 +370,7 @@ fn what_is_locked_stays_answered_so() {
     assert!(policy.is_outdone(&kcmp));
 }
 
-/// Nor is a lock loosened by saying the same again, less firmly, and answering the call otherwise.
+/// A lock can't be loosened by a later rule that repeats it less firmly and also answers the call.
 #[test]
 fn a_lock_stands_though_it_is_said_again() {
     let Some(place) = root() else { return };
@@ -397,7 +397,7 @@ fn a_lock_stands_though_it_is_said_again() {
     }
 }
 
-/// Where nobody can be asked, and a launch is wanted all the same, what would be asked about fails.
+/// With `--best-effort` a launch runs although no broker can ask the user. A call that needs a question then fails.
 #[test]
 fn a_question_is_answered_with_no_where_nobody_is_there() {
     let options = ["--namespaces", "none", "--protect", "off", "--best-effort"];
@@ -414,7 +414,7 @@ fn a_question_is_answered_with_no_where_nobody_is_there() {
     }
 }
 
-/// Whoever answers is killed: no call is made that would have been answered.
+/// The test kills the broker: a call that it would have answered is not made.
 #[test]
 fn without_who_answers_nothing_is_answered() {
     for place in everybody() {

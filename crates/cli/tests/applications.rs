@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What people run works inside by default: as root and as an ordinary user, seen by an effect
-//! that they would notice. On a terminal: `interactive.rs`.
+//! Tests that common programs work inside by default, as root and as an ordinary user. Each test checks an effect
+//! that a user would notice. On a terminal: `interactive.rs`.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{self, Place, everybody, has, job};
@@ -91,7 +91,7 @@ fn a_virtual_environment_is_made_and_used() {
         let out = run.ok();
         assert_eq!(out.lines().next(), Some(place.work.join("venv").to_str().unwrap()), "{run:?}");
         assert!(out.contains(&format!("{}/venv/lib", place.work.display())), "{run:?}");
-        // And it is one for the host too.
+        // The host sees it as a repository, too.
         let outside = place.outside("venv/bin/python -c 'import sys; print(sys.prefix)'");
         assert_eq!(outside.trim(), place.work.join("venv").to_str().unwrap());
     }
@@ -281,7 +281,7 @@ fn a_script_in_the_working_directory_runs_by_its_path() {
 fn standard_streams_are_the_callers() {
     for place in everybody() {
         let out = place.write("out", "");
-        // Who root's command is owns nothing outside: opening again by name takes permission.
+        // The user that root's command runs as owns no file outside, so reopening the file by name needs this mode.
         std::fs::set_permissions(&out, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
         let input = place.write("in", "from outside\n");
         let mut palisade = place.palisade(&[], &["sh", "-c", "cat; echo again >>/dev/stdout; echo err >&2"]);

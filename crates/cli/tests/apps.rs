@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Real applications, opened by the profiles that are shipped: they do their job, and reach nothing else of the host.
+//! Opens real applications with the shipped profiles: they do their job, and reach nothing else of the host.
 //!
-//! Which is said by `PALISADE_APPS`: `ci` (if it isn't set), `all`, or names; `apps.list` says which those are. They
-//! must be there: `./x test` and `./x test apps` install them. `PALISADE_APPS_REPORT=FILE` has the table in that file
-//! renewed (`docs/applications.md`), `PALISADE_APPS_TESTED=write` the list of what was opened, and
-//! `PALISADE_APPS_PICTURES=DIRECTORY` takes pictures of the screens.
+//! `PALISADE_APPS` selects them: `ci` (if it isn't set), `all`, or names; `apps.list` defines these groups. They
+//! must be installed: `./x test` and `./x test apps` do that. `PALISADE_APPS_REPORT=FILE` updates the table in that file
+//! (`docs/applications.md`), `PALISADE_APPS_TESTED=write` updates the list of tested applications, and
+//! `PALISADE_APPS_PICTURES=DIRECTORY` saves pictures of the screens.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 mod catalogue;
@@ -27,7 +27,7 @@ fn shipped_profiles_open_their_applications() {
         return;
     }
     let wanted = Wanted::of_environment();
-    // Held to the end, so that one user is made for all.
+    // Kept until the end, so that all trials share one user.
     let place = support::ordinary();
     let applications = catalogue::applications(&wanted, &place);
     let mut trials = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applications whose files aren't what they should be: an error that says so, or the launch goes on; never a hang.
+//! Tests applications with invalid files: the launch reports an error or continues, and never hangs.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, Run, everybody, job, ordinary, root};

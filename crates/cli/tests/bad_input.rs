@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can't work says so: the exit code of the class, a message that names operation, object and
-//! cause, a hint, and nothing has been started. The surroundings that go wrong: `bad_surroundings.rs`.
+//! Tests invalid requests: the exit code of the error class, a message that names operation, object and
+//! cause, a hint, and no started command. For a broken environment: `bad_surroundings.rs`.
 
 use crate::support::{self, Place, everybody, job};
 use std::ffi::OsStr;

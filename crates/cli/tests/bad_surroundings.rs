@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Surroundings that are not as usual: closed descriptors, full disks, no home, a working directory
-//! that is gone. Either it works or it says what is wrong.
+//! Tests unusual environments: closed descriptors, full disks, no home, a working directory that was removed.
+//! Each launch either works or reports what is wrong.
 
 use crate::support::{self, Place, everybody, job, root};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -20,7 +20,7 @@ fn closed_standard_streams() {
             assert_eq!(outside(&place, &line).code, 7, "{closed}");
             assert_eq!(place.read("work/file"), "data\n", "{closed}");
             std::fs::remove_file(place.work.join("file")).unwrap();
-            // Nothing of the launch has come to stand in for them.
+            // No descriptor of the launch took their numbers.
             let line = format!(
                 "$P run -- sh -c 'for n in 0 1 2; do readlink /proc/self/fd/$n; done >file' {closed}"
             );
@@ -271,7 +271,7 @@ fn palisade_inside_palisade_says_so() {
     }
 }
 
-/// What makes a PID namespace whose first process is of a group and session outside it.
+/// A command line that makes a PID namespace whose first process has its group and session outside of it.
 fn into_a_namespace(place: &Place) -> &'static str {
     if place.is_root() { "unshare --pid --fork" } else { "unshare -U --map-current-user --pid --fork" }
 }
@@ -281,7 +281,7 @@ fn a_session_and_group_of_another_pid_namespace() {
     for place in everybody() {
         place.write("work/.git/config", "");
         let into = into_a_namespace(&place);
-        // Both go through the broker, which looks up who called.
+        // Both operations go through the broker, which looks up the calling process.
         let inside = "echo made >file && : >.git/config";
         let run = outside(&place, &format!("{into} --mount-proc $P run -- sh -c '{inside}'"));
         assert_ne!(run.code, 0, "{run:?}");
@@ -309,7 +309,7 @@ fn a_file_that_is_replaced_again_and_again_is_shown() {
         launch().ok();
         let begun = Instant::now();
         launch().ok();
-        // Often enough to meet some launches, and not each attempt of one.
+        // Often enough to disturb some launches, but not every attempt of one.
         let pause = begun.elapsed() / 4;
         let (new, over) = (place.home.join("new"), AtomicBool::new(false));
         let runs = std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Protected names and sockets of others, as a user meets them: what is said, what is kept, and what
-//! happens when the broker isn't there. (The attacks themselves are in the acceptance suite.)
+//! Tests the broker from a user's view: protected names and sockets of other processes, what is reported and recorded, and
+//! what happens when the broker has ended. (The attacks themselves are in the acceptance suite.)
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::job::below;
@@ -26,7 +26,7 @@ fn a_refusal_says_what_and_why_and_how_and_is_kept() {
         let watch = job::finish(place.command(place.binary()).args(["watch", "--no-follow", "--json"]));
         let line = watch.ok().lines().last().unwrap();
         assert!(line.contains("work/.vscode") && line.contains("\"refused\""), "{line}");
-        // What is hinted at works.
+        // The command of the hint works.
         place.sh(&["--allow-name", ".vscode"], "mkdir .vscode").ok();
         assert!(place.home.join("work/.vscode").is_dir());
     }
@@ -64,7 +64,7 @@ fn what_keeps_names_can_be_chosen() {
         let attack = "cd repository; echo new >.git/hooks/pre-commit; mv .git .git2; mkdir .idea; cat .git*/hooks/pre-commit; ls -d .idea";
         let broker = place.sh(&["--quiet"], attack);
         assert_eq!(broker.out, "old\n", "{broker:?}");
-        // Only what exists is kept.
+        // Only existing files are protected.
         let mounts = place.sh(&["--quiet", "--protect", "mounts"], attack);
         assert_eq!(mounts.out, "old\n.idea\n", "{mounts:?}");
         place.outside("rmdir ~/work/repository/.idea");
@@ -107,7 +107,7 @@ fn without_the_broker_nothing_is_written() {
         // The file is there a moment before the call returns.
         pause(std::time::Duration::from_millis(100));
         kill_process(broker.unwrap(), Signal::KILL).unwrap();
-        // The launcher hears of it from the broker's parent.
+        // The broker's parent reports its end to the launcher.
         assert!(eventually(|| {
             ["palisade-broker", "palisade-stub"].iter().all(|name| below(child.id(), name).is_none())
         }));
@@ -145,14 +145,14 @@ time.sleep(0.5)
 
 #[test]
 fn calls_under_way_fail_when_the_broker_is_killed() {
-    // With its keeper the broker loses who would report its end, and ends as well.
+    // If the stub is killed, the broker has no parent left to report its end, so it ends as well.
     for victim in ["palisade-broker", "palisade-stub"] {
         for place in everybody().iter().filter(|_| has("python3")) {
             place.outside("git init -q . && echo old >.git/hooks/pre-commit");
             let mut palisade = place.palisade(&[], &["/usr/bin/python3", "-c", CALLS]);
             palisade.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let child = palisade.spawn().unwrap();
-            // All four are in the midst of it.
+            // All four threads are making calls.
             assert!(eventually(|| (0..4).all(|thread| place.work.join(format!("{thread}-99")).exists())));
             kill_process(below(child.id(), victim).unwrap(), Signal::KILL).unwrap();
             let run = job::wait(child);
@@ -240,7 +240,7 @@ fn calls_that_reach_past_the_broker_stay_refused() {
     }
 }
 
-/// Whoever allows a call as a whole, or is asked about it, has said nothing of its mode.
+/// A policy that allows a call, or asks about it, doesn't allow every mode in its arguments.
 #[test]
 fn no_policy_allows_set_user_id() {
     let policies = [
@@ -268,7 +268,7 @@ fn the_broker_has_no_environment() {
         assert!(eventually(|| place.work.join("made").exists()));
         let broker = below(child.id(), "palisade-broker").unwrap();
         let environ = std::fs::read(format!("/proc/{}/environ", broker.as_raw_pid())).unwrap_or_default();
-        // Nobody but root may look, which is as well.
+        // Only root can read the file; for another user it is empty here.
         assert!(!String::from_utf8_lossy(&environ).contains("hunter2"), "{environ:?}");
         if support::is_root() {
             assert!(environ.len() > 20 && environ.iter().all(|byte| *byte == 0), "{environ:?}");
@@ -279,7 +279,7 @@ fn the_broker_has_no_environment() {
     }
 }
 
-/// A file system that holds up whoever writes to it, until it is thawed or dropped.
+/// A frozen file system: every process that writes to it waits until it is thawed or dropped.
 struct Frozen(std::path::PathBuf);
 
 impl Drop for Frozen {
@@ -323,7 +323,7 @@ fn landlock_is_in_force_whoever_keeps_names() {
     }
 }
 
-/// Opens paths in all the ways that paths can be written, and says what came of it.
+/// Opens paths in all the ways in which paths can be written, and prints the results.
 const OPENING: &str = r#"
 import errno, fcntl, os, stat, sys
 base = sys.argv[1]

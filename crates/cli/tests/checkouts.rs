@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! git brings another version of every protected name that a repository can carry. What git would write there is
-//! refused, so each command of git must end as if a person had then changed or removed those files: `HEAD` and the
-//! index are whole, every other file is the new one, and no command of git is left half done.
+//! Tests git commands that bring another version of every protected name that a repository can carry. The write to
+//! those names is refused, so each command must end as if the user had then changed or removed those files: `HEAD` and
+//! the index are valid, every other file is the new one, and no command of git stops half done.
 
 use crate::support::{Place, Run, everybody, has};
 use palisade_policy::names::{BuiltInName, Content, built_in};
@@ -15,7 +15,7 @@ fn carried() -> Vec<String> {
     let on = built_in().iter().filter(|name| name.on).map(|name| name.rule.path.replace('*', "x"));
     // git's own directory can't be carried.
     let all: BTreeSet<String> = on.filter(|path| !path.starts_with(".git/")).collect();
-    // A file of this name leaves no room for what would be in it.
+    // A file of this name prevents the files below it.
     let lies_in = |path: &str| {
         all.iter().any(|other| path.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with('/')))
     };
@@ -122,7 +122,7 @@ fn half_done(place: &Place, run: &Run, log: &str) -> Vec<String> {
     for name in names.iter().filter(|name| !refused(name)) {
         wrong.push(format!("{name} was written"));
     }
-    // Each refusal is told, or where the rest of them are.
+    // Each refusal is reported, or a line says where the others are.
     let told = |name: &String| run.err.contains(&format!("/repository/{name} by git: "));
     if !names.iter().any(told) || !(names.iter().all(told) || run.err.contains("palisade watch --all")) {
         wrong.push("the refusals aren't told".to_owned());
@@ -130,7 +130,7 @@ fn half_done(place: &Place, run: &Run, log: &str) -> Vec<String> {
     wrong
 }
 
-/// Who looks at what has changed, and wants it, gets it by git outside.
+/// A user who has reviewed the changes can accept them with git outside.
 fn can_be_accepted(place: &Place) {
     place.outside("cd ~/work/repository; git checkout -q -f HEAD; git clean -q -d -f");
     for (number, name) in carried().iter().enumerate() {

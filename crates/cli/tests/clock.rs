@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A sandbox's own time of day: who is told of it, what waits for it, and programs that begin.
+//! Tests a sandbox's own time of day: which calls report it, which waits use it, and new programs.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::job::below;
@@ -11,7 +11,7 @@ use std::process::Stdio;
 /// 2040-01-01 and 1980-01-01: both far from any day on which this runs.
 const STARTS: [(&str, i64); 2] = [("\"2040-01-01\"", 2_208_988_800), ("315532800", 315_532_800)];
 
-/// Half a minute on a busy machine is no other time.
+/// Tolerance in seconds: a busy machine may take half a minute.
 const SLACK: i64 = 60;
 
 /// What the lines of Python below have in common: times in nanoseconds, and the C library.
@@ -61,7 +61,7 @@ fn the_clock_starts_when_the_policy_says_and_runs_on() {
     for place in everybody() {
         for (time, start) in STARTS {
             profile(&place, time, "");
-            // Also where names aren't protected, and somebody only listens for this.
+            // Also without protected names, where the broker runs only for this.
             for options in
                 [&[][..], &["--protect", "off"], &["--syscalls", "learn"], &["--syscalls", "enforce"]]
             {
@@ -74,7 +74,7 @@ fn the_clock_starts_when_the_policy_says_and_runs_on() {
             let run = told(&place, &[], &["sh", "-c", "date +%s%N; sleep 0.3; date +%s%N"]);
             let times: Vec<i64> = run.ok().lines().map(|line| line.parse().unwrap()).collect();
             assert!(times[1] - times[0] >= 300_000_000, "{run:?}");
-            // Each sandbox's starts anew.
+            // The clock of each sandbox starts again.
             all_shortly_after(start, &told(&place, &[], &["date", "+%s"]), 1);
         }
         let shown = told(&place, &["--dry-run"], &["true"]);
@@ -114,7 +114,7 @@ fn every_clock_that_tells_the_day_is_moved_and_no_other() {
             assert!(monotonic[3] >= before, "{run:?}");
             assert_eq!(processor, [0, 0], "{run:?}");
         }
-        // Outside none of this is so.
+        // Outside, the time is not changed.
         let real: i64 = outside(&place, "print(int(time.time()))").trim().parse().unwrap();
         assert!(STARTS.iter().all(|(_, start)| !(start - SLACK..start + 2 * SLACK).contains(&real)));
     }
@@ -193,7 +193,7 @@ fn what_waits_for_a_time_of_day_waits_as_long_as_it_should() {
         word -1 EAGAIN waited\nno mask -1 EINVAL waited\nno word -1 EFAULT waited\n\
         interrupted 4 0 waited\nalso -1 EINTR waited\nignored 0 0 waited\nTrue";
     for place in everybody() {
-        // The kernel itself says the same, so that no line here is only ours.
+        // The kernel gives the same results, so no line of `expected` is specific to Palisade.
         assert_eq!(outside(&place, lines).trim_end(), expected);
         for (time, _) in STARTS {
             profile(&place, time, "");
@@ -204,7 +204,7 @@ fn what_waits_for_a_time_of_day_waits_as_long_as_it_should() {
     }
 }
 
-/// Whoever waits for a day in ten years sleeps, and wakes when it is woken.
+/// A thread that waits until a day in ten years sleeps without polling, and wakes when it is woken.
 #[test]
 fn nobody_spins_and_nobody_is_forgotten() {
     let lines = "s = ctypes.create_string_buffer(64); l.sem_init(s, 0, 0); used = []\n\
@@ -357,14 +357,15 @@ fn mistakes_are_told_before_anything_starts() {
         let run = told(&place, &[&in_place[..], &["--best-effort"]].concat(), &["date", "+%Y"]);
         assert_ne!(run.ok(), "2040", "{run:?}");
         assert!(run.err.contains("aren't answered as the policy says"), "{run:?}");
-        // What the policy denies stays denied.
+        // A call that the policy denies stays denied.
         profile(&place, "\"2040-01-01\"", "[syscalls]\ndeny = [\"time\"]");
         let line = "print(call(l.syscall, 201, None)[:2], time.gmtime(time.time()).tm_year)";
         assert_eq!(python(&place, &[], line).ok(), "(-1, 'EPERM') 2040");
     }
 }
 
-/// Whom nobody may look into can't have its vDSO hidden, and whom somebody traces can't be watched: neither begins.
+/// Two programs can't start: the broker can't hide the vDSO of a process whose memory it may not read, and it can't watch a
+/// process that another one traces.
 #[test]
 fn what_cant_be_watched_doesnt_begin() {
     let lines = "def traced():\n\
@@ -395,7 +396,7 @@ fn what_cant_be_watched_doesnt_begin() {
     }
 }
 
-/// Whoever makes namespaces of its own sees the same time in them.
+/// A process that makes its own namespaces sees the same time in them.
 #[test]
 fn namespaces_of_its_own_change_nothing() {
     for place in everybody().into_iter().filter(|place| !place.is_root()) {
@@ -410,7 +411,7 @@ fn namespaces_of_its_own_change_nothing() {
     }
 }
 
-/// What a later layer says holds.
+/// The statement of a later layer applies.
 #[test]
 fn layers_decide_on_the_time_as_on_anything_else() {
     for place in everybody() {

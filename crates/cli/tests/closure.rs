@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The view `closure`: a program's own files, and nothing else of the host.
+//! Tests the view `closure`: it shows a program's own files, and nothing else of the host.
 
 use crate::support::{Place, everybody, has, job, ordinary};
 use std::path::Path;
@@ -9,7 +9,7 @@ const CLOSURE: &[&str] = &["--quiet", "--view", "closure"];
 #[test]
 fn nothing_else_is_there() {
     for place in everybody() {
-        // Named so that no reader of the line can tell what is meant.
+        // The name is computed, so reading the line can't find the program.
         let line = "echo /usr/bin/* /etc/*; $1 /etc/passwd; [ -e \"$2\" ]; echo $?; [ -e \"$3\" ]; echo $?; \
                     cd /usr/share; echo *; cd /; cd \"$OLDPWD\" && echo reached";
         // Outside all of it is there.
@@ -63,7 +63,7 @@ fn what_a_script_names_is_there() {
         place.write("work/script", script);
         place.outside("chmod 755 ~/work/script");
         assert_eq!(place.run(CLOSURE, &["./script"]).ok(), "a\nreached");
-        // Not what it doesn't name; and it isn't run to find out.
+        // A program that it doesn't name isn't shown, and it isn't run to find that out.
         place.write(
             "work/script",
             "#!/bin/sh\ntouch executed\necho $(echo ls | tr a a)\nwc -l </dev/null\nls\n",
@@ -98,7 +98,7 @@ fn each_program_has_its_own_plan() {
         assert!(run.err.contains("ls: not found"), "{run:?}");
         assert_eq!(place.run(&["--quiet"], &["ls", "/usr/bin"]).ok(), "ls");
     }
-    // Whoever plans for a command knows which.
+    // Other verbs that plan for a command know which program it is, so the view works for them, too.
     let verb = |arguments: &[&str]| {
         let mut palisade = place.command(place.binary());
         job::finish(palisade.args(arguments).current_dir(&place.work))
@@ -108,7 +108,7 @@ fn each_program_has_its_own_plan() {
     std::fs::remove_file(place.home.join(".config/palisade/config.toml")).unwrap();
 }
 
-/// What changes on the host is noticed by the next launch.
+/// The next launch notices changes on the host.
 #[test]
 fn an_upgrade_is_noticed() {
     for place in everybody().iter().filter(|_| has("gcc")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Repositories come into being by other programs than git, and git copies a configuration itself: what is harmless in one
-//! arrives, whatever call writes it, and nothing else does.
+//! Tests copies of repositories. Programs other than git make repositories, too, and git itself copies a configuration. Its
+//! harmless content is written, whichever call writes it, and nothing else is.
 
 use crate::support::{Place, everybody, has};
 
@@ -58,7 +58,7 @@ fn a_copy_of_a_repository_is_one() {
     }
 }
 
-/// What is written when nobody is left arrives before the launch ends.
+/// A file that was written just before the last process ended is there before the launch ends.
 #[test]
 fn the_last_file_arrives_too() {
     for place in everybody() {
@@ -90,7 +90,7 @@ fn a_copy_of_one_that_names_a_command_is_none_and_is_told() {
     }
 }
 
-/// Who keeps a file that it has been judged by: another open file of it, a mapping, a name.
+/// Keeps access to a file after the broker has judged it: by a second open file, a mapping, or another name.
 const KEEPS: &str = r##"
 import mmap, os, sys, time
 os.makedirs("n/.git")
@@ -117,7 +117,7 @@ os.close(again)
 mapped.close()
 "##;
 
-/// Who writes something else all the time while it is judged, and moves the directory.
+/// Writes other content all the time while the broker judges a file, and moves the directory.
 const RACES: &str = r##"
 import os, threading
 evil = b"[core]\n\tfsmonitor = ./run\n"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hidden, denied and mount-protected names stay so when programs of the host replace them.
+//! Tests that hidden, denied and mount-protected names stay so when programs of the host replace them.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, eventually, everybody, job};
 use std::os::unix::fs::symlink;
 use std::process::{Child, Stdio};
 
-/// Something inside that goes on until the file `stop` is there, having said so in `up`.
+/// Starts a command that writes the file `up` and repeats `line` until the file `stop` exists.
 fn living(place: &Place, options: &[&str], line: &str) -> Child {
     for file in ["up", "stop", "seen"] {
         let _gone = std::fs::remove_file(place.work.join(file));
@@ -96,7 +96,7 @@ fn names_that_exist_stay_read_only_under_mounts() {
         let child = living(&place, &["--protect", "mounts"], line);
         for round in 0..5 {
             let saved = format!("[user]\nname = round-{round}\n");
-            // Somebody inside may be first by a moment; once it is covered nobody is.
+            // The command may write before the mask is renewed, but not afterwards.
             assert!(eventually(|| {
                 save(&place, "work/.git/config", &saved);
                 let _old = std::fs::remove_file(place.work.join("seen"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Unix datagram sockets: they work as natively where they are allowed, reach no socket of others, and where they aren't
-//! allowed it is said.
+//! Tests unix datagram sockets: where they are allowed they work as they do natively and reach no socket of another
+//! sandbox or of the host. Where they aren't allowed, a message says so.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, Run, everybody, job};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const WORK: &str = include_str!("datagrams/work.py");
 const ATTACK: &str = include_str!("datagrams/attack.py");
-/// Says what comes of making each kind.
+/// Makes each kind of socket and prints the result.
 const MAKE: &str = "\
 import errno, socket\n\
 for make in socket.socket, socket.socketpair:\n    \
@@ -87,7 +87,7 @@ fn they_are_allowed_by_option_and_profile_and_else_it_is_said() {
     }
 }
 
-/// A socket of the host's in the working directory, to which everybody may send.
+/// A socket of the host in the working directory, to which every user may send.
 fn of_the_host(place: &Place) -> (UnixDatagram, PathBuf) {
     let path = place.home.join("work/theirs.sock");
     let _of_before = std::fs::remove_file(&path);
@@ -133,7 +133,7 @@ fn nothing_reaches_a_socket_of_others() {
         let natively =
             || attacked(&place, |line| Run { code: 0, out: place.outside(line), err: String::new() }).0;
         let mut messages = natively();
-        // Nobody is sure to win a race at once.
+        // A single attempt may not win the race.
         for _ in 0..20 {
             if messages.iter().any(|arrived| arrived == "race") {
                 break;
@@ -156,7 +156,7 @@ fn nothing_reaches_a_socket_of_others() {
     }
 }
 
-/// No statement about calls keeps them from being judged.
+/// No rule about system calls prevents the broker from judging them.
 #[test]
 fn what_a_policy_says_of_the_calls_loosens_nothing() {
     for place in everybody() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Message buses behind a filter: what gets through, and what doesn't. When the filter comes and goes is in `ends`, what
-//! portals make of it in `portals`.
+//! Tests message buses behind a filter: which messages pass, and which don't. `ends` tests when the filter starts and ends,
+//! `portals` tests desktop portals.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 mod ends;
@@ -32,10 +32,10 @@ print(tried(lambda: dbus.SessionBus().request_name('org.example.Other')))
         let options = ["--talk", "org.example.Echo", "--own", "org.example.Own.*"];
         let run = world.python(&options, &program);
         assert_eq!(run.ok(), "hello\nServiceUnknown\n['org.example.Echo']\n1\nServiceUnknown", "{run:?}");
-        // A name that is seen isn't talked to.
+        // A name with `see` can be seen, but gets no messages.
         let run = world.python(&["--see", "org.example.Echo"], &program);
         assert!(run.ok().starts_with("AccessDenied\nServiceUnknown\n['org.example.Echo']\n"), "{run:?}");
-        // By default there is no bus at all.
+        // By default there is no bus.
         let run = world.python(&[], &python("print(os.environ.get('DBUS_SESSION_BUS_ADDRESS'))"));
         assert_eq!(run.ok(), "None");
         world.end();
@@ -86,7 +86,7 @@ print(tried(lambda: echo().Say('session')))
     }
 }
 
-/// The profile for GNOME's extensions speaks with the shell about extensions, and about nothing else.
+/// The profile for GNOME's extensions may call the shell's methods about extensions, and no others.
 #[test]
 fn the_manager_of_extensions_is_given_single_methods_of_the_shell() {
     if !has("dbus") {
@@ -97,7 +97,7 @@ fn the_manager_of_extensions_is_given_single_methods_of_the_shell() {
     let methods = [
         ("org.gnome.Shell.Extensions.ListExtensions", "extensions", true),
         ("org.gnome.Shell.Extensions.InstallRemoteExtension x@y", "cancelled", true),
-        // Code of a directory that is there; the shell means it for who writes extensions.
+        // Loads code from a directory that exists. The shell offers this method to authors of extensions.
         ("org.gnome.Shell.Extensions.ReloadExtension x@y", "reloaded", false),
         ("org.gnome.Shell.Eval 1", "evaluated", false),
     ];
@@ -116,7 +116,7 @@ fn the_manager_of_extensions_is_given_single_methods_of_the_shell() {
             assert_eq!(run.err.contains("AccessDenied"), !allowed, "{method}: {run:?}");
         }
         assert_eq!(world.notes().iter().filter(|note| note.starts_with("eval")).count(), 1);
-        // Who opens it hears what extensions are.
+        // Opening it prints a note that explains what extensions are.
         let run = world.open(&["--program", "gdbus", "extension-manager", "help"]);
         assert!(run.err.contains("profile extension-manager: Extensions run in GNOME's shell"), "{run:?}");
         world.end();
@@ -208,7 +208,7 @@ sys.stdin.read()
              2>/dev/null | grep -v '^/proc' || true",
         );
         assert_eq!(found, "", "nothing of it is the host's");
-        // Another one sees neither it nor the process that serves it.
+        // Another sandbox sees neither the socket nor the filter's process.
         let filter = Process::filters(first.id())[0].pid;
         let program = python(&format!(
             "print(tried(lambda: echo().Say('two')), os.path.exists('/proc/{filter}/root'), os.listdir('/.palisade'))"
@@ -309,7 +309,7 @@ fn the_whole_bus_is_there_if_somebody_says_so() {
         let world = World::new(&place);
         let run = world.python(&["--bus", "host"], &program);
         if place.is_root() {
-            // Its command is somebody else outside, whom the bus doesn't know.
+            // Outside, root's command runs as another user, which the bus doesn't know.
             assert!(run.code != 0 && run.err.contains("may not know the command"), "{run:?}");
         } else {
             assert_eq!(run.ok(), "a b", "{run:?}");
@@ -366,7 +366,7 @@ fn a_printed_plan_is_applied_as_it_is_printed() {
         let program = python("print(echo().Say('planned'))");
         let given = ["--talk", "org.example.Echo", "--plan", plan.to_str().unwrap()];
         assert_eq!(world.python(&given, &program).ok(), "planned");
-        // What filters is run outside of the sandbox: a file can't say what that is.
+        // The filter's program runs outside of the sandbox, so a plan file can't choose it.
         let other = run.ok().replace("/usr/bin/xdg-dbus-proxy", "/usr/bin/xdg-dbus-other");
         assert_ne!(other, run.ok());
         place.write("plan.json", other);

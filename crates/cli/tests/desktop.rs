@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade desktop`: what it makes in a home, what it refuses, and that nothing of it stays.
+//! Tests `palisade desktop`: what it makes in a home, what it refuses, and that undoing it leaves nothing.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 pub(crate) mod world;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `palisade desktop` makes starts Palisade and nothing else when GLib, the session bus and systemd
-//! read it.
+//! Tests that GLib, the session bus and systemd, when they read what `palisade desktop` makes, start Palisade and
+//! nothing else.
 
 use crate::desktop::world::{APP, Answer, World};
 use std::os::unix::fs::symlink;
@@ -151,7 +151,7 @@ fn the_systems_entries_stay_valid() {
             continue;
         }
         let ours = world.home(&format!(".local/share/applications/{name}.desktop"));
-        // One that is there, but said to be deleted, is none.
+        // An entry that is marked as deleted (`Hidden`) doesn't count.
         if ours.exists() {
             let (before, after) = (errors(&entry), errors(&ours));
             assert!(after.iter().all(|error| before.contains(error)), "{name}: {after:?}");

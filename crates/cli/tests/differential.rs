@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls inside go as the kernel's own: random scripts of file, descriptor, socket and signal calls are played natively
-//! and inside, in trees at the same paths, by the same program with the same rights. Each result, each error, the signals
-//! that came, what was answered in memory, what each call made of the tree, and the tree at the end are compared.
-//! What may differ is in `differential/known.list`. The generator knows no difference.
+//! The differential test: calls inside give the same results as native ones. One program plays random scripts of file,
+//! descriptor, socket and signal calls natively and inside, in trees at the same paths, with the same rights. The test
+//! compares each result and error, the signals, the memory that a call filled, the effect of each call on the tree, and the
+//! tree at the end. `differential/known.list` has the differences that are allowed; the generator doesn't know them.
 //!
 //! By hand, against any binary, until each difference has been met once:
 //!
@@ -30,8 +30,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Behind all walls and for all people together, without `PALISADE_DIFFERENTIAL_CALLS`.
 const CALLS: u64 = 20_000;
-/// What is played where nobody says how much; longer games play it and a random one. Of a hundred thousand random calls one or two
-/// may go differently in a way that nobody has met: that is for whoever plays them, and would end other work for no reason.
+/// The seed if no number of calls is given; longer runs play it and a random one. Of a hundred thousand random calls one or two
+/// may show a difference that is not known yet. Only a run that looks for such differences should fail because of it.
 const SEED: u64 = 1;
 /// Scripts that share a launch.
 const BATCH: usize = 500;
@@ -85,7 +85,7 @@ struct Found {
     pair: Pair,
 }
 
-/// What came of the scripts of one seed.
+/// The results of the scripts of one seed.
 #[derive(Default)]
 struct Report {
     /// Compared, each once.
@@ -158,8 +158,8 @@ fn line(arena: &Arena<'_>, seed: u64, (call, native, inside): &Kind, found: &Fou
     )
 }
 
-/// A finding for people, as short as it can be made. What isn't met again is told, and is none: some answers depend on the
-/// moment, such as that of a datagram to nobody.
+/// A finding in words, with its script as short as possible. A difference that doesn't appear again is printed and isn't counted:
+/// some results depend on timing, such as that of a datagram without a receiver.
 fn describe(arena: &Arena<'_>, seed: u64, kind: &Kind, found: &Found) -> Option<String> {
     let what = line(arena, seed, kind, found);
     let Some((script, pair)) = shorten::shorten(arena, &found.script, kind) else {
@@ -216,7 +216,7 @@ fn play_as(
     (failures, applied)
 }
 
-/// Everybody's calls behind one wall.
+/// Plays the calls of all users behind one wall.
 fn play(wall: Wall) {
     let settings = Settings::read();
     let known = known::read();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The documentation's examples, run as they stand: the `console` blocks of the README, of
-//! `docs/policy.md` and of `docs/examples`; and its policies, which must be policies.
+//! Runs the documentation's examples unchanged: the `console` blocks of the README, of
+//! `docs/policy.md` and of `docs/examples`. Also checks that its example policies are valid.
 //!
-//! The binary is `PALISADE_BIN`, else the one that cargo has built. `TRYCMD=overwrite` writes what
-//! was seen into the documents, for a person to read before it is committed.
+//! The binary is `PALISADE_BIN`, else the one that cargo has built. `TRYCMD=overwrite` writes the
+//! output into the documents; a person must read it before it is committed.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that can't go on has failed")]
 
 use palisade_acceptance::case::data_directory;
@@ -26,7 +26,7 @@ fn the_examples_do_what_they_say() {
     let state = tempfile::tempdir().expect("there is room for a directory");
     let tests = trycmd::TestCases::new();
     tests.register_bin("palisade", binary);
-    // The words of coreutils as the documents have them, and no rules of whoever runs this.
+    // The messages of coreutils as in the documents, and without the configuration of the user that runs the tests.
     tests.env("LC_ALL", "C");
     tests.env("XDG_CONFIG_HOME", "/nonexistent");
     // Refusals are recorded there.

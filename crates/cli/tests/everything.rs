@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many of a host's programs run with only what they are seen to need (`--view closure`), no profile given: of
-//! those in `/usr/bin` that answer `--version` or `--help` with the whole system in sight.
+//! Counts how many programs of a host run with only the files that Palisade finds (`--view closure`), without a profile.
+//! Only programs in `/usr/bin` count that answer `--version` or `--help` when they see the whole system.
 //!
-//! Every program with `./x test soak`; otherwise one of `EACH`.
+//! `./x test soak` tries every program; otherwise one of `EACH`.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, ordinary};
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Without `PALISADE_SOAK_ATTEMPTS`.
 const EACH: usize = 20;
-/// What needs more than can be seen: plugins found by scanning, programs that are started by computed names, Python
-/// packages in places of their own. Out of a hundred.
+/// How many of a hundred programs may fail, because they need more than can be found: plugins found by scanning, programs that
+/// are started by computed names, Python packages in unusual places.
 const MOST_MISSING: usize = 10;
 
 /// Whether a program answers in this view.

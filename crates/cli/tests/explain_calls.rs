@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `palisade explain --syscall` says of a call is what happens inside.
+//! Tests that calls inside have the results that `palisade explain --syscall` states.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use crate::support::{Place, everybody, job};
@@ -93,7 +93,7 @@ fn holds(when: &str, arguments: &[u64; 6]) -> bool {
         })
 }
 
-/// The error that the explanation foretells; `None`: it is made, or somebody judges it.
+/// The error that the explanation predicts; `None`: the call is made, or the broker decides.
 fn foretold(explained: &Value, arguments: &[u64; 6]) -> Option<u64> {
     let filter = explained["filter"].as_array().unwrap();
     let fits = filter.iter().find(|rule| holds(rule["when"].as_str().unwrap(), arguments)).unwrap();
@@ -132,7 +132,7 @@ fn compare(place: &Place, body: &str) {
         let told = job::finish(command.args(["explain", "--json", "--profile", "told", "--syscall", name]));
         let explained: Value = serde_json::from_str(&told.out).unwrap();
         let foretold = foretold(&explained, &words.map(value));
-        // Whatever is not refused by a wall of ours works with these arguments.
+        // A call that no wall of Palisade refuses succeeds with these arguments.
         assert_eq!(found, foretold.unwrap_or(0), "{body:?}: {name} {words:?}: {explained}");
         let allowed = explained["allowed"].as_bool().unwrap();
         assert_eq!(told.code, i32::from(!allowed), "{name}: {told:?}");

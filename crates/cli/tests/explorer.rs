@@ -74,7 +74,7 @@ struct Found {
     outcome: Outcome,
 }
 
-/// What came of some sequences of one seed.
+/// The results of some sequences of one seed.
 #[derive(Default)]
 struct Report {
     played: u64,
@@ -229,7 +229,7 @@ fn name(call: &str) -> &str {
     own.split(' ').next().unwrap_or_default()
 }
 
-/// A sequence is worth nothing if a call in it never works.
+/// Every kind of call must work in some sequence; otherwise the sequences don't test it.
 #[test]
 fn every_call_succeeds_outside_and_inside() {
     for (place, sandbox) in everybody().iter().flat_map(|place| [(place, false), (place, true)]) {
@@ -250,8 +250,8 @@ fn every_call_succeeds_outside_and_inside() {
                 }
             }
         }
-        // Inside libraries are told that there is no openat2. A whiteout is a device, and a link to a descriptor alone is
-        // for who may read everything.
+        // A sandbox reports openat2 as missing. A whiteout is a device, and a link made from a descriptor alone needs the
+        // right to read every file.
         let refused = |name: &str| match name {
             "openat2" => sandbox,
             "whiteout" | "linkfd" => sandbox || !place.is_root(),
@@ -263,7 +263,7 @@ fn every_call_succeeds_outside_and_inside() {
     }
 }
 
-/// The control: the same sequences, played by the same program and judged by the same eyes.
+/// The control: the same sequences, without a sandbox, played by the same program and judged by the same oracle.
 #[test]
 fn without_a_sandbox_every_invariant_breaks() {
     for place in everybody().iter().filter(|_| has("gcc")) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls that a broker makes end as the kernel ends them: the same programs with and without, in identical trees.
+//! Tests that calls which the broker makes end like the kernel's own: the same programs run with and without it, in equal trees.
 
 use crate::support::{Place, everybody, has, job};
 
-/// What differs by design between a call that the kernel makes inside and one that a broker makes.
+/// Intended differences between a call that the kernel makes inside and one that the broker makes.
 fn as_brokered(line: &str) -> String {
-    // Users that don't exist in a sandbox's namespace are users that one may not be.
+    // For an unmapped user the kernel returns EINVAL. The broker returns EPERM, as for a user that one may not become.
     if line.contains("to another") { line.replace("EINVAL", "EPERM") } else { line.to_owned() }
 }
 
-/// What differs by design between outside and inside: the root directory and `/proc` can't be written to.
+/// Intended differences between outside and inside: the root directory and `/proc` can't be written to.
 fn is_of_walls(line: &str) -> bool {
     line.split(' ').any(|word| word == "/") || line.starts_with("unlink by number")
 }
@@ -77,7 +77,7 @@ fn same_inside(place: &Place, options: &[&str], script: &str) -> String {
     inside.out
 }
 
-/// Opens files with no number left for a descriptor.
+/// Opens files when no descriptor number is free.
 const FULL: &str = r#"
 import errno, os, resource
 def tell(path, flags):
@@ -176,7 +176,7 @@ fn emptying_a_file_is_seen() {
     }
 }
 
-/// Makes files grow beyond what is allowed.
+/// Makes files grow beyond their limit.
 const LARGE: &str = r#"
 import errno, os, resource, signal, subprocess, sys
 signals = []

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is granted, hidden and locked is what a path leads to, not how it is spelled. (Attacks: tests/acceptance/grants.toml.)
+//! Tests that grants, hiding and locks apply to what a path leads to, not to its spelling. (Attacks: the acceptance suite's
+//! `grants.toml`.)
 
 use crate::support::{Place, everybody, job, root};
 
@@ -34,7 +35,7 @@ fn a_policy_grants_no_link_that_a_command_may_have_made() {
             std::fs::remove_file(place.home.join(file)).unwrap();
         }
         assert_eq!(place.sh(&[], "cat out/id").out, "", "nothing grants it");
-        // What the hint says.
+        // The command of the hint works.
         let keys = place.home.join("keys");
         let run = place.sh(&["--ro", "out", "--ro", keys.to_str().unwrap()], "cat out/id");
         assert_eq!(run.ok(), "secret");
@@ -88,7 +89,7 @@ fn what_is_denied_by_a_policy_is_denied_wherever_a_link_leads() {
         }
         let both = ["--deny", "~/keys", "--ro", link];
         place.sh(&both, &line).refused(125, &["refuses that", "leave out one of the two options"]);
-        // Without a link it is said on purpose, as the hint does.
+        // The path without the link states the intention, as in the hint.
         place.write(CONFIG, "schema = 1\n[filesystem]\ndeny = [\"~/keys\"]\n");
         let run = place.sh(&["--ro", link], &line);
         let hint = run.err.lines().find_map(|line| line.strip_prefix("hint: palisade run ")).unwrap();
@@ -112,7 +113,7 @@ fn what_only_a_link_in_a_writable_tree_refuses_stops_the_launch() {
         let keys = place.home.join("keys");
         let [out, keys] = [&out, &keys].map(|path| path.to_str().unwrap());
         let line = "cat ~/keys/id ~/keys/sub/id ~/other/id";
-        // Of what the link leads to a part is granted, by its own name, by patterns, or by a link that nobody may move.
+        // A part of the link's target is granted: by its own name, by patterns, or by a link that the command can't move.
         for granted in ["~/keys/id", "~/keys/**/id", "~/keys/s*", "~/other/id", "~/other/*"] {
             place.write(CONFIG, format!("schema = 1\n[filesystem]\nread = [\"{granted}\"]\n"));
             assert!(place.sh(&[], line).out.contains("secret"), "{granted}");
@@ -124,7 +125,7 @@ fn what_only_a_link_in_a_writable_tree_refuses_stops_the_launch() {
                 assert!(!place.sh(&[option, keys], line).out.contains("secret"), "{granted}");
             }
         }
-        // Where nothing of it is granted there is nothing to keep to, and a later layer's word stands.
+        // If nothing of it is granted, no conflict is possible, and a later layer's rule applies.
         place.write(CONFIG, "schema = 1\n");
         assert!(!place.sh(&["--deny", out], line).out.contains("secret"));
         place.write(CONFIG, "schema = 1\n[filesystem]\ndeny = [\"./out\"]\n");
@@ -165,7 +166,7 @@ fn what_is_restricted_by_a_link_is_restricted_by_every_name() {
     }
 }
 
-/// An administrator's word, in a view of `/etc` that only this run has.
+/// An administrator's configuration, in a view of `/etc` that only this run has.
 #[test]
 fn a_lock_holds_wherever_a_link_leads() {
     let Some(place) = root() else { return };
@@ -238,7 +239,7 @@ fn a_lock_by_a_link_holds_among_other_rules() {
     let write = "echo new >~/keys/new; echo more >>~/keys/id";
     for (lock, user) in [("~/name", "~/name"), ("~/other/id", "~/other"), ("~/other/i*", "~/other")] {
         let user = format!("deny = [\"{user}\"]");
-        // Who is asked last loosens what the user has said, and not what the administrator has.
+        // The command line loosens what the user has stated, but not what the administrator has locked.
         with("", &user, &["--rw", keys], write).ok();
         assert_eq!(place.read("keys/id"), "secretmore\n");
         secret(&place);
@@ -248,7 +249,7 @@ fn a_lock_by_a_link_holds_among_other_rules() {
     }
 }
 
-/// `explain` goes by what rules' paths lead to, as a launch does, and says no where there is none.
+/// `explain` follows the paths of rules like a launch does, and says no where no launch is possible.
 #[test]
 fn explain_says_what_the_launch_does() {
     let keys = "~/keys/id";

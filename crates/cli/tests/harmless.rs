@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names that others chose steer no terminal and forge no line, whichever verb prints them.
+//! Tests that untrusted names can't control the terminal or forge a line, whichever verb prints them.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, everybody, has};
@@ -9,9 +9,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Output, Stdio};
 
-/// A name with everything that misleads: what follows the line break would be a line of its own.
+/// A name with every kind of misleading character; the text after the line break would be a line of its own.
 const NAME: &str = "n\nforged: x\r\u{1b}]0;forged\u{7}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{ad}\u{e0041}\u{2028}\u{34f}z";
-/// The same where bytes needn't be UTF-8.
+/// The same for names that needn't be UTF-8.
 const BYTES: &[u8] = b"r\xff\nforged: x\x1b[2J\x9b\xe2\x80\xae";
 /// What the name begins with when it is shown as it should be.
 const SHOWN: [&str; 5] = ["n forged", "n\\nforged", "r\\xff\\nforged", "r\u{fffd}\\nforged", "\\nforged"];
@@ -26,9 +26,9 @@ enum Shows {
 }
 use Shows::{Name, Other};
 
-/// Every verb with names of others: `{n}` is [`NAME`], `{r}` is [`BYTES`], `{h}` the home, `{g}` options that lead the
-/// guard's verbs to files with such names. A verb that isn't here fails the test. In order: what a line makes, those
-/// after it find.
+/// Every verb with untrusted names: `{n}` is [`NAME`], `{r}` is [`BYTES`], `{h}` the home, `{g}` options that give the
+/// guard's verbs files with such names. A verb that isn't here fails the test. The order matters: later lines find what
+/// earlier lines make.
 const CASES: &[(&str, Shows)] = &[
     ("run --protect-name {n} -- sh -c touch·\"$1\"·2>/dev/null sh {n}", Name),
     ("run -- sh -c mkdir·-p·\"$1\"/.git&&touch·\"$1\"/.git/hooks·2>/dev/null sh made-{n}", Name),
@@ -201,9 +201,9 @@ const CASES: &[(&str, Shows)] = &[
     ("schema {n}", Name),
 ];
 
-/// Of these standard output is the data of others, byte by byte, or the command's.
+/// The standard output of these is data that is passed through byte by byte, or the command's own output.
 const DATA: [&str; 2] = ["shell history export", "profile export"];
-/// What of the name is in such data, be it a string of TOML or as it is.
+/// The part of the name that such data contains, both in a TOML string and unchanged.
 const NAME_IN_DATA: &str = "forged: x";
 
 /// The text as TOML has it.
@@ -319,7 +319,7 @@ fn judge(place: &Place, line: &str, shows: Shows) -> Option<String> {
     }
     let out = String::from_utf8_lossy(&stdout);
     if line.contains("--json") {
-        // An escape stands for the character: who reads it has the name.
+        // A JSON escape stands for the character, so a parser returns the real name.
         let documents = serde_json::Deserializer::from_str(&out).into_iter::<serde_json::Value>();
         let documents: Result<Vec<_>, _> = documents.collect();
         match documents {
@@ -363,7 +363,7 @@ fn holds(document: &serde_json::Value, text: &str) -> bool {
 fn no_verb_prints_a_name_that_misleads() {
     for place in everybody() {
         prepare(&place);
-        // Something runs whose arguments are called so.
+        // Start a process with these names among its arguments.
         let mut running = place.palisade(&["--quiet"], &["sh", "-c", "sleep 600", NAME]);
         running.arg(OsStr::from_bytes(BYTES)).stdin(Stdio::null()).stdout(Stdio::null());
         let mut running = running.spawn().unwrap();

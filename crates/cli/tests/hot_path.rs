@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a launch seen before costs, in numbers that don't depend on the machine's speed: system
-//! calls, page faults, processes. A change that adds some fails here and has to say why.
+//! Counts the cost of a launch with a kept plan, in units that don't depend on the machine's speed: system
+//! calls, page faults, processes. A change that adds some fails here and must be justified.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{self, Place, everybody, has};
@@ -71,7 +71,7 @@ fn few_calls(place: &Place) -> Result<(), String> {
         lines.iter().filter(|line| line.contains(" execve(") || line.contains(" execveat(")).collect();
     assert_eq!(execs.len(), 2, "the launcher's own and the command's: {execs:?}");
     if cfg!(target_arch = "x86_64") && profile().as_deref() == Some("release") {
-        // The pages that are relocated are made present before anything else is done.
+        // The first action makes the relocated pages present.
         assert!(lines[1].contains("MADV_POPULATE_WRITE) = 0"), "{}", lines[1]);
     }
     let command = execs[1].split(' ').next().unwrap();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Becoming another user where there is only one: refused as for anybody who isn't root, which programs are prepared for.
+//! Tests changing the user inside, where only one exists: the error is the one for every ordinary user, which programs expect.
 
 use crate::support::{everybody, job};
 
-/// Each call with the numbers of others, the own and -1 in turn.
+/// Each call with the numbers of other users, the own number and -1 in turn.
 const CALLS: &str = "\
 import ctypes, errno, os, subprocess
 l = ctypes.CDLL(None, use_errno=True)
@@ -22,7 +22,7 @@ for what in (dict(user=other), dict(group=other), dict(extra_groups=[other])):
     except OSError as e: print(errno.errorcode[e.errno])
 ";
 
-/// What a user who isn't root is told, natively and inside.
+/// The results for an ordinary user, natively and inside.
 const TOLD: &str = "\
 [0, 'EPERM', 'EINVAL'] [0, 'EPERM', 'EPERM', 0] [0, 'EPERM', 'EPERM', 'EPERM', 0] EPERM 0
 [0, 'EPERM', 'EINVAL'] [0, 'EPERM', 'EPERM', 0] [0, 'EPERM', 'EPERM', 'EPERM', 0] EPERM 0
@@ -43,7 +43,7 @@ fn nobody_becomes_another_user() {
             let run = place.run(options, &python);
             assert!(run.out.starts_with(TOLD), "{options:?}: {run:?}");
             assert!(run.out.ends_with("EPERM\nEPERM\nEPERM\nEPERM\n"), "{options:?}: {run:?}");
-            // What is refused to everybody who isn't root is no news.
+            // These calls fail for every ordinary user, so they aren't reported as refusals.
             assert!(!run.err.contains("refused"), "{options:?}: {run:?}");
         }
     }

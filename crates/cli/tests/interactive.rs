@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! On a terminal: editors, shells with job control, pipelines, sizes, and a terminal that belongs
-//! to the caller's shell again afterwards.
+//! Tests programs on a terminal: editors, shells with job control, pipelines, sizes. Afterwards the terminal belongs
+//! to the caller's shell again.
 
 use crate::support::terminal::Terminal;
 use crate::support::{Place, everybody, has};

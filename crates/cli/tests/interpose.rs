@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade interpose`, as a user meets it: counts that are strace's, programs that don't notice, answers.
+//! Tests `palisade interpose` from a user's view: it counts like strace, programs don't notice it, and it answers calls.
 #![cfg(target_arch = "x86_64")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
@@ -104,7 +104,7 @@ impl Bench {
     }
 }
 
-/// Asserts that a program ended well and said this.
+/// Asserts that a program succeeded and printed `expected`.
 fn said(output: &Output, expected: &str) {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{output:?}");
@@ -194,7 +194,7 @@ fn threads_patch_different_sites_at_once() {
         let counted = bench.count(&[&program, &code, "apart"]);
         said(&counted.output, "0 wrong\n");
         assert_eq!(counted.counts["getppid"].0, 4 * 24 * 1200 + 1, "{run}");
-        // How many depends on who is interrupted while it patches: the others go on trapping meanwhile.
+        // The number depends on which thread is interrupted while it patches: the others continue to trap meanwhile.
         assert!(counted.json["sites_patched"].as_u64().unwrap() > 0, "{:?}", counted.json);
     }
 }
@@ -473,7 +473,7 @@ fn a_signal_ends_the_wait_for_who_outlives_the_command() {
 #[test]
 fn an_ordinary_user_needs_no_rights() {
     if !rustix::process::geteuid().is_root() {
-        return; // All of the other tests say so.
+        return; // The other tests show it: without root they all run as an ordinary user.
     }
     let bench = Bench::new();
     let open = |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The explorer of launches: random homes, random policies over them, and an attacker inside who makes links, renames and
-//! exchanges what may be written to, in each of several launches and while the next one begins. An oracle says from the
-//! policy and the first home alone which objects may be read and changed (`oracle.rs`); the host looks after each launch.
-//! The generator knows no attack.
+//! exchanges writable files, in each of several launches and while the next one begins. An oracle derives from the
+//! policy and the first home alone which objects may be read and changed (`oracle.rs`). The test reads the host's tree
+//! after each launch. The generator knows no attack.
 //!
 //! By hand, against any binary:
 //!
@@ -58,7 +58,7 @@ struct Settings {
 impl Settings {
     fn read() -> Self {
         let random = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
-        // What nobody has asked for isn't drawn: the same run has the same result.
+        // A random seed is drawn only if a number of launches was requested, so that ordinary runs always have the same result.
         let drawn =
             ["PALISADE_LAUNCHES", "PALISADE_MEETINGS"].map(std::env::var_os).iter().any(Option::is_some);
         let seeds = std::env::var("PALISADE_LAUNCHES_SEEDS").map_or_else(
@@ -81,7 +81,7 @@ struct Found {
     outcome: Outcome,
 }
 
-/// What came of the stories of one seed.
+/// The results of the stories of one seed.
 #[derive(Default)]
 struct Report {
     stories: u64,
@@ -90,7 +90,7 @@ struct Report {
     seconds: f64,
     /// Of each kind the first one.
     found: BTreeMap<Breach, Found>,
-    /// How often each beginning of a refusal was said.
+    /// How often each kind of refusal was printed, by the beginning of its message.
     refusals: BTreeMap<String, u64>,
 }
 
@@ -164,7 +164,7 @@ fn play_as(place: &Place, settings: &Settings, share: (u64, u64)) -> Vec<String>
         let enough = |found: &BTreeMap<Breach, Found>| {
             found.len() == BREACHES.len() || !settings.every && !found.is_empty()
         };
-        // A story has two launches or more, so nobody's begin where another's end.
+        // The number of the first story. A story has two launches or more, so the shares of two tests don't overlap.
         let (first, count) = settings.story.map_or((count * share.0, count), |number| (number, 1));
         let report = explore(&arena, *seed, first, count, enough);
         let Report { stories, launches, refused, seconds, found, refusals } = &report;
@@ -261,7 +261,7 @@ fn rules_that_meet_do_what_they_say() {
     assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
-/// `palisade explain` and the oracle say the same of the same policies.
+/// `palisade explain` and the oracle give the same answers for the same policies.
 #[test]
 fn explain_says_what_policies_say() {
     let mut disagreements = Vec::new();
@@ -271,7 +271,7 @@ fn explain_says_what_policies_say() {
         let locks = place.is_root() && has("bwrap");
         for number in 0..EXPLAINED {
             let mut story = generate::story(SEEDS[0], number, locks);
-            // It speaks of policies, not of what somebody might say on a command line.
+            // The questions are about policies, not about options of a command line.
             story.rules.retain(|rule| rule.layer != Layer::CommandLine);
             let oracle = Oracle::new(&story);
             let mut questions = oracle.questions(&story.tree);
@@ -291,7 +291,7 @@ fn explain_says_what_policies_say() {
     assert!(asked >= EXPLAINED, "only {asked} answers");
 }
 
-/// The control: the same stories, played by the same program and judged by the same eyes.
+/// The control: the same stories, without a sandbox, played by the same program and judged by the same oracle.
 #[test]
 fn without_a_sandbox_policies_mean_nothing() {
     for place in everybody().iter().filter(|_| has("gcc")) {

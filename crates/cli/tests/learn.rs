@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade learn`: what a command used becomes a profile that is enough for it, and no more than it
-//! had; nothing is in force unseen.
+//! Tests `palisade learn`: it makes a profile that suffices for what the command used, and that grants no more than the
+//! run had. No profile takes effect before the user has seen it.
 
 use crate::support::{Place, Run, everybody, has, job};
 
@@ -166,7 +166,7 @@ fn odd_names_are_quoted() {
             assert_eq!(run.code, 0, "{name:?}: {run:?}\n{}", text(&place));
             assert!(inside.exists(), "{name:?}");
         }
-        // What TOML can't say is said.
+        // A path that TOML can't express is reported.
         let line = "d=$(printf 'bytes\\377'); mkdir ./$d && : >./$d/f";
         learn_line(&place, &[], line);
     }
@@ -215,7 +215,7 @@ fn many_files_and_processes_are_learned_in_bounded_time() {
     }
 }
 
-/// The view that was in force is the profile's, or a narrower one.
+/// The profile gets the view of the run, or a narrower one.
 #[test]
 fn a_profile_shows_no_more_than_there_was() {
     for place in everybody() {
@@ -228,7 +228,7 @@ fn a_profile_shows_no_more_than_there_was() {
     }
 }
 
-/// What the options refuse inside of what they grant stays refused.
+/// A path that the options refuse inside one that they grant stays refused.
 #[test]
 fn what_was_refused_stays_refused() {
     for place in everybody() {
@@ -247,13 +247,13 @@ fn what_was_refused_stays_refused() {
     }
 }
 
-/// Where a name may lead is kept with the names.
+/// Rules for the addresses of names are saved together with the names.
 #[test]
 fn rules_for_addresses_are_kept() {
     for place in everybody() {
         let options = ["--net-default", "allow", "--allow", "10.9.8.0/24", "--deny-host", "10.9.8.7"];
         learn_line(&place, &options, "true");
-        // Nobody was reached, so nobody is.
+        // The command reached no host, so the profile allows none.
         assert!(!text(&place).contains("10.9.8.0/24"), "{}", text(&place));
         assert!(text(&place).contains("deny = [\"10.9.8.7\"]"), "{}", text(&place));
     }
@@ -268,7 +268,7 @@ fn a_shipped_profile_is_replaced_only_by_force() {
         assert!(!place.home.join(".config/palisade/profiles/vim.toml").exists());
         learn(&place, &["--force", "--yes", "--name", "vim"], &["true"]).ok();
         assert!(place.home.join(".config/palisade/profiles/vim.toml").exists());
-        // It is the user's own by now.
+        // By now the user has changed it.
         learn(&place, &["--yes", "--name", "vim"], &["true"]).ok();
     }
 }
@@ -294,7 +294,7 @@ fn refused_system_calls_stay_refused() {
         assert!(!run.err.contains("no command can be run"), "{run:?}");
         assert_eq!(python(&["--profile", "q"], INTERVAL).out, "refused\n");
         python(&["--profile", "q"], known).ok();
-        // What was learned for a profile before isn't taken back, and told.
+        // Calls that were learned for the profile earlier stay allowed, and that is reported.
         place.run(&["--profile", "q", "--syscalls", "learn"], &["python3", "-c", INTERVAL]).ok();
         let run = learn(&place, &["--profile", "p", "--name", "q", "--yes"], &["python3", "-c", INTERVAL]);
         let told =
@@ -308,7 +308,7 @@ fn refused_system_calls_stay_refused() {
     }
 }
 
-/// A refused call that a later layer than the profile's has made again is told.
+/// A call that was refused during the run, and that a later layer than the profile allows, is reported.
 #[test]
 fn a_system_call_that_the_profile_cannot_refuse_is_told() {
     for place in everybody() {

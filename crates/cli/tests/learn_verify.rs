@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade learn --verify`: the command runs a second time, under the profile that was learned of it, and what went
-//! otherwise is said before the profile is kept.
+//! Tests `palisade learn --verify`: the command runs a second time under the learned profile, and the differences are
+//! printed before the profile is saved.
 
 use crate::support::terminal::Terminal;
 use crate::support::{Place, Run, everybody, has, job};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls that the kernel puts down for palisaded, beside those that a broker is told of: the same are learned.
+//! Tests that palisaded, for which the kernel records system calls, learns the same calls as a broker.
 //!
-//! The daemon answers at its usual place, in a mount namespace of the test's own. For root, who starts it; the commands
-//! are root's and an ordinary user's.
+//! The daemon uses its usual paths, in a mount namespace of the test. The test needs root, which starts the daemon. The
+//! commands run as root and as an ordinary user.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use serde_json::Value;
@@ -39,7 +39,7 @@ int main(void) {
 }
 "#;
 
-/// Runs a command twice, with the daemon and without, each with a state of its own. What both learned is left in
+/// Runs a command twice, with the daemon and without, each with its own state. The learned calls are written to
 /// `kernel.json` and `broker.json`.
 const SCRIPT: &str = r#"
 set -e

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Real programs whose calls are learned by one run and enforced by the next: the same work is done, and a call that
+//! Tests real programs whose calls are learned in one run and enforced in the next. They do the same work, and a call that
 //! none of them made is refused.
 
 use crate::support::{self, Place, Run, everybody, go, has, job};
@@ -160,8 +160,8 @@ fn static_go() -> &'static [u8] {
     })
 }
 
-/// A browser with its own sandbox, and filters of its own in most of its processes. Which calls its threads make depends
-/// on how they meet: so it is learned until a run does without any that isn't known. It starts for no root.
+/// A browser with its own sandbox, and with its own filters in most of its processes. Which calls its threads make depends
+/// on timing, so it learns until a run makes no new call. The browser doesn't start as root.
 #[test]
 fn a_browser_does_again_what_it_did() {
     if !has("chromium") {
@@ -200,7 +200,7 @@ fn a_browser_does_again_what_it_did() {
 #[test]
 fn an_applications_own_filter_keeps_working() {
     for place in everybody() {
-        // A filter of its own that refuses getpriority with 7 (E2BIG), as Chromium's do.
+        // The program's own filter refuses getpriority with 7 (E2BIG), as the filters of Chromium do.
         let line = "import ctypes, os, platform, struct\n\
                     libc = ctypes.CDLL(None, use_errno=True)\n\
                     number = {'x86_64': 140, 'aarch64': 141}[platform.machine()]\n\

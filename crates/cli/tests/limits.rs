@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a command can have remembered of it: a loop inside takes no memory outside, and the store stays small.
+//! Tests the limits of what a command can make Palisade record: a loop inside doesn't increase the memory used outside, and
+//! the store stays small.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use crate::support::{Place, eventually, everybody, job, ordinary};
@@ -37,7 +38,7 @@ fn growth(place: &Place, body: &str, turns: u32) -> [i64; 2] {
     [after[0] - before[0], after[1] - before[1]]
 }
 
-/// What one turn had remembered took more than sixty bytes.
+/// A record of one turn takes more than sixty bytes, so keeping one for each turn would show.
 #[test]
 fn a_loop_takes_no_memory_outside() {
     const TURNS: u32 = 20_000;

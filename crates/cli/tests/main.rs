@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The command line against the real kernel, its daemons and its documents.
+//! The integration tests: the command line with the real kernel, its daemons and the documentation.
 //!
-//! One program for all of them: each file here would otherwise be linked by itself.
+//! All of them are one program: otherwise cargo would link each file here by itself.
 #![forbid(unsafe_code)]
 
 mod account;

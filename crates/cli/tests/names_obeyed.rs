@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names are protected because tools obey them: each tool of `names/obeyed.toml` that is installed shows it. What isn't
-//! written is not obeyed, what is written outside is, and inside it can't be written.
+//! Shows that names need protection because tools obey them: it tries each tool of `names/obeyed.toml` that is installed. A
+//! tool doesn't obey a missing file, obeys a file that was written outside, and inside the file can't be written.
 //!
-//! `PALISADE_TEST_TOOLS` names more directories in which programs are looked for, as `PATH` does. Tools that take their
-//! time are tried with `PALISADE_OBEYED=all`, as in `./x test all`.
+//! `PALISADE_TEST_TOOLS` names more directories in which programs are looked for, as `PATH` does. Slow tools are tried with
+//! `PALISADE_OBEYED=all`, as in `./x test all`.
 
 use crate::support::{Place, everybody, has, job, ordinary, root};
 use palisade_policy::names::{BuiltInName, built_in};
@@ -52,7 +52,7 @@ fn protector(path: &str) -> &'static BuiltInName {
 fn tool(place: &Place, line: &str, path: &str) -> String {
     let more = std::env::var("PALISADE_TEST_TOOLS").unwrap_or_default();
     let mut shell = place.command("/bin/sh");
-    // What a tool learns of its own versions it would fetch from elsewhere.
+    // A tool that manages its own versions would download them.
     shell.args(["-c", line]).env("PATH", format!("{}:{more}", crate::support::PATH)).env("NAME", path);
     shell.env("GIT_CONFIG_COUNT", "2").env("GIT_CONFIG_KEY_0", "user.name").env("GIT_CONFIG_VALUE_0", "a");
     shell.env("GIT_CONFIG_KEY_1", "user.email").env("GIT_CONFIG_VALUE_1", "a@example.org");
@@ -67,7 +67,7 @@ fn obeyed(place: &Place) -> bool {
 /// Tries one name.
 fn try_one(case: &Case, path: &str) {
     let name = protector(path);
-    // As whoever runs the tests: what is installed for them may lie where no one else comes.
+    // As the user that runs the tests: tools may be installed for this user in directories that are closed to others.
     let place = root().unwrap_or_else(ordinary);
     let before = tool(&place, &case.before, path);
     let there = || std::fs::read(place.work.join(path)).ok();
@@ -95,7 +95,7 @@ fn try_one(case: &Case, path: &str) {
 #[test]
 fn tools_obey_the_names() {
     let mut tried = 0;
-    // While somebody has a place, the user of the others stays.
+    // The test user is removed with the last place that uses it, so keep one for all cases.
     let _place = ordinary();
     let all = std::env::var("PALISADE_OBEYED").is_ok_and(|which| which == "all");
     for case in cases().iter().filter(|case| (all || !case.slow) && has(&case.tool)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Others who work in the same directory while a sandbox lives, or after it: the user's own programs, another
-//! sandbox, the next launch. A broker hears of none of them.
+//! Tests other programs that use the same directory during a sandbox's life or after it: the user's own programs, another
+//! sandbox, the next launch. The broker sees the calls of none of them.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, Run, eventually, everybody, has, job};
@@ -135,7 +135,7 @@ fn what_was_made_inside_is_protected_from_the_next_launch() {
     }
 }
 
-/// Somebody puts an old directory where the sandbox had made one: what was made inside isn't there any more.
+/// The host puts an old directory in the place of one that the sandbox made; the files made inside are no longer in it.
 #[test]
 fn what_the_host_puts_in_the_place_of_something_made_is_not_made() {
     for place in everybody() {
@@ -213,7 +213,7 @@ while not os.path.exists("over") and time.time() < end_of_time:
     one.send(b"host", socket.MSG_NOSIGNAL); one.close()
 "#;
 
-/// Moves the server's socket to a name that somebody else binds, again and again.
+/// Moves the server's socket to a name that another process binds, again and again.
 const ACCOMPLICE: &str = r#"
 import os, time
 open("moves", "w").close()

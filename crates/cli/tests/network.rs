@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A filtered network: names decide what is reached, whoever asks and however.
+//! Tests a filtered network: names decide which hosts are reached, whichever program connects and by whatever means.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 pub(crate) mod bed;
@@ -74,7 +74,7 @@ const FORBIDDEN: [&str; 9] = [
     "abstract",
 ];
 
-/// Names that may be talked to; where they lead may not.
+/// Names that are allowed, but lead to addresses that are not.
 const LURES: [&str; 6] = [
     "private.example",
     "metadata.example",
@@ -114,7 +114,7 @@ fn attacks_reach_nobody() {
             bed.reached();
             let control = bed.outside_bash(&format!("{prologue}{outside}{line}"));
             assert!(forbidden(&bed.reached()).is_some(), "{name} reaches nobody outside: {control:?}");
-            // It has a memory of who has asked.
+            // The internet remembers which clients have asked.
             bed.forget();
             let began = Instant::now();
             let run = bed.bash(&options, &format!("{prologue}{inside}{line}"));
@@ -316,7 +316,7 @@ fn who_is_always_allowed_is_not_asked_about_again() {
         terminal.wait_for("came 0");
         let screen = terminal.screen();
         assert!(screen.contains("http www.allowed.example GET / 0"), "{screen}");
-        // In a user namespace of one user the directories above are nobody's, and what is below isn't believed.
+        // In a user namespace of one user the directories above belong to no mapped user, so files below them aren't trusted.
         if !bed.place.is_root() {
             assert!(screen.contains("allowed for this session only"), "{screen}");
             continue;
@@ -329,7 +329,7 @@ fn who_is_always_allowed_is_not_asked_about_again() {
         assert!(answered.contains("\n    \"www.allowed.example:80\",\n"), "{answered}");
         let flat: String = screen.split('\n').map(str::trim_end).collect();
         assert!(flat.contains(&format!("from {}", file.display())), "{screen}");
-        // Without a terminal, and so without anybody who could be asked: the same again, and no more than that.
+        // Without a terminal, where no user can be asked, the saved approval applies, and only that.
         let again = |options: &[&str], host: &str| {
             let all = [&["--net-default", "ask"], options].concat();
             bed.sh(&all, &fetch(host)).out
@@ -338,7 +338,7 @@ fn who_is_always_allowed_is_not_asked_about_again() {
         assert_eq!(again(&[], "www.allowed.example"), reached);
         assert_eq!(again(&[], "api.allowed.example"), "");
         assert_eq!(again(&[], "www.allowed.example:7"), "", "another port");
-        // It overrides nothing: a rule, another default, another profile, what a name leads to.
+        // An approval doesn't override a rule, another default, another profile, or a denied address of the name.
         for options in [
             &["--deny-host", "*.allowed.example"][..],
             &["--deny-host", "93.184.216.34", "--deny-host", "2606:2800:220:1::34"],
@@ -353,16 +353,16 @@ fn who_is_always_allowed_is_not_asked_about_again() {
         bed.place.write("other.toml", "schema = 1\nname = \"other\"\n");
         let other = bed.place.home.join("other.toml");
         assert_eq!(again(&["--profile", other.to_str().unwrap()], "www.allowed.example"), "");
-        // Nothing inside can say that somebody is always allowed.
+        // A command inside can't write an approval.
         let write = format!("echo '# x' >>{}; echo $?", file.display());
         let home = bed.place.home.to_str().unwrap();
         let run = bed.sh(&["--net-default", "ask", "--rw", home], &write);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), answered, "{run:?}");
-        // Taken back.
+        // The user removes the approval.
         let without = answered.replace("    \"www.allowed.example:80\",\n", "");
         std::fs::write(&file, without).unwrap();
         assert_eq!(again(&[], "www.allowed.example"), "");
-        // What others could have written isn't believed, and that is said.
+        // A file that other users could have written isn't trusted, and a message says so.
         std::fs::write(&file, &answered).unwrap();
         assert_eq!(again(&[], "www.allowed.example"), reached);
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
@@ -433,7 +433,7 @@ fn whom_a_command_talks_to_is_learned() {
             assert!(profile.contains(wanted), "no {wanted} in\n{profile}");
         }
         assert!(!profile.contains("default ="), "{profile}");
-        // In a user namespace of one user the directories above are nobody's, and policy below them isn't believed.
+        // In a user namespace of one user the directories above belong to no mapped user, so policy below them isn't trusted.
         if !bed.place.is_root() {
             continue;
         }
@@ -446,7 +446,7 @@ fn whom_a_command_talks_to_is_learned() {
     }
 }
 
-/// Learns a line of shell into the profile `p`; what was said, and the profile.
+/// Learns a line of shell into the profile `p`. Returns the run and the profile.
 fn learned(bed: &Bed, options: &[&str], line: &str) -> (job::Run, String) {
     let mut learn = bed.command(bed.place.binary());
     learn.args(["learn", "--name", "p", "--yes"]).args(options).args(["--", "sh", "-c", line]);
@@ -470,7 +470,7 @@ fn the_rule_for_the_address_of_a_name_is_learned() {
         for rule in ["\"private.example:80\"", "\"10.9.8.0/24\""] {
             assert!(profile.contains(rule), "{profile}");
         }
-        // Only root's policy is believed here.
+        // Only root's policy is trusted here.
         if !bed.place.is_root() {
             continue;
         }
@@ -503,7 +503,7 @@ fn what_was_refused_by_address_stays_refused() {
         bed.place.write(".config/palisade/profiles/base.toml", base);
         let options = ["--profile", "base", "--deny-host", "10.9.8.0/24"];
         let direct = format!("{FETCH_PRIVATE}; curl -fsS -m 20 --noproxy '*' http://10.9.8.7/");
-        // Whether it was tried or not.
+        // With and without an attempt in the run.
         for line in [line.as_str(), "curl -fsS -m 20 --noproxy '*' http://www.allowed.example/"] {
             let (run, profile) = learned(&bed, &options, line);
             assert_eq!(run.out, "http www.allowed.example GET / 0\n", "{run:?}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refused connections: which process asked, and whether anybody could be asked about it.
+//! Tests refused connections: which process asked for one, and whether the user could be asked about it.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::network::bed::{Bed, people};
@@ -56,7 +56,7 @@ fn a_refusal_names_the_process_that_asked() {
     }
 }
 
-/// It is gone as soon as it hears no.
+/// The program ends as soon as its connection is refused.
 #[test]
 fn a_program_that_ends_at_once_is_named_too() {
     for place in people() {
@@ -73,7 +73,7 @@ fn a_program_that_ends_at_once_is_named_too() {
     }
 }
 
-/// A socket of several processes is no one's, and what can't be told is left out.
+/// A socket that several processes share belongs to none of them, so the report names no process.
 #[test]
 fn a_socket_that_several_have_names_no_process() {
     const SHARED: &str = r#"
@@ -104,7 +104,7 @@ fn without_a_terminal_it_is_said_that_nobody_could_be_asked() {
         let fetch = "setsid curl -fsS -m 20 http://www.allowed.example/page; echo $?";
         for _again in 0..2 {
             let palisade = bed.palisade(&["--net-default", "ask"], fetch);
-            // Whoever starts the tests may have one.
+            // `setsid`, because the caller of the tests may have a terminal.
             let mut alone = bed.place.command("setsid");
             alone.arg("--wait").arg(palisade.get_program()).args(palisade.get_args());
             let run = job::finish(&mut alone);
@@ -113,7 +113,7 @@ fn without_a_terminal_it_is_said_that_nobody_could_be_asked() {
             assert!(run.err.contains(said), "{run:?}");
             assert!(run.err.contains("hint: palisade run --allow www.allowed.example:80 "), "{run:?}");
         }
-        // What is hinted at works.
+        // The command of the hint works.
         let options = ["--net-default", "ask", "--allow", "www.allowed.example:80"];
         assert!(bed.sh(&options, "curl -fsS -m 20 http://www.allowed.example/page").ok().contains("/page"));
     }

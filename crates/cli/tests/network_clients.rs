@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Real clients of a filtered network: each does its job with an allowed host, and reaches nothing of another. With
-//! the small internet of these tests, and with real registries where the machine reaches them.
+//! Tests real clients in a filtered network: each does its job with an allowed host, and reaches no other. The hosts are
+//! those of the simulated internet, and real registries if the machine reaches them.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::network::bed::Bed;
@@ -109,7 +109,7 @@ for file in \"$FROM\"/lib/*.so*; do ln \"$file\" \"$TOOLS/lib/\" || cp \"$file\"
     }
 }
 
-/// A program that knows nothing of proxies, nor of the C library.
+/// A static program that uses neither proxies nor the C library.
 fn static_program() -> &'static [u8] {
     static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
     PROGRAM.get_or_init(|| go::built(include_str!("network/clients/fetch.go")))
@@ -127,7 +127,7 @@ fn java_class() -> &'static [u8] {
     })
 }
 
-/// Somebody's small internet, and what its clients need.
+/// The simulated internet of one user, and what its clients need.
 struct Town {
     bed: Bed,
     kit: Kit,
@@ -177,7 +177,7 @@ impl Town {
         let mut told = as_milliseconds(start);
         let right = match fate {
             "reached" => allowed.code == 0 && !seen.is_empty(),
-            // The name server may be asked about whom a rule allows.
+            // The name server may be asked about names that a rule allows.
             "refused" => allowed.code != 0 && seen.iter().all(|line| line.starts_with("dns ")),
             other => panic!("what is {other}?"),
         };
@@ -196,7 +196,7 @@ impl Town {
     }
 }
 
-/// Does `work` as everybody at once; what it found wrong.
+/// Runs `work` for all users at once, and returns the errors that it found.
 fn as_everybody(work: impl Fn(Place) -> Vec<String> + Sync) -> Vec<String> {
     std::thread::scope(|scope| {
         let places = everybody().into_iter();
@@ -271,7 +271,7 @@ struct Registry {
 }
 
 impl Registry {
-    /// Those that the machine reaches, by whom it has clients for.
+    /// The registries for which this machine has clients, if it reaches them.
     fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for [client, features, usual, line] in lines::<4>(include_str!("network/registries.list")) {
@@ -308,7 +308,7 @@ impl Registry {
         job::finish(&mut command)
     }
 
-    /// What came of the job, in words.
+    /// Runs the job outside and inside. Returns the result in words.
     fn pair(&self, place: &Place, kit: &Kit) -> Result<String, String> {
         let outside = self.attempt(place, kit, None);
         if outside.code != 0 {
@@ -317,7 +317,7 @@ impl Registry {
         let mut rules = self.hosts.clone();
         let mut start = Instant::now();
         let mut allowed = self.attempt(place, kit, Some(&rules));
-        // Behind some networks' name servers names lead to machines there, which takes rules of their own.
+        // In some networks the name server gives private addresses for public names. Each such address needs a rule of its own.
         for _each in &self.hosts {
             let Some((_, hint)) = allowed.err.split_once("isn't of the public internet") else { break };
             let address = hint.split("--allow ").nth(1).and_then(|rest| rest.split(' ').next());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A filtered network where something is missing or at its limit: nftables, descriptors, the record of events.
+//! Tests a filtered network when something is missing or at its limit: nftables, descriptors, the record of events.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::network::bed::{Bed, people};
@@ -41,7 +41,7 @@ fn without_nftables_only_programs_that_use_a_proxy_get_anywhere() {
         let first = "http www.allowed.example GET /1 0\nhttps www.allowed.example GET /2 0\n";
         let codes: Vec<&str> =
             run.out.strip_prefix(first).unwrap_or_else(|| panic!("{run:?}")).lines().collect();
-        // No such name, nobody there (three times), and what the proxy says.
+        // curl's codes: no such name; no connection (three times); errors from the proxy.
         assert_eq!(codes, ["6", "7", "7", "7", "22", "22"], "{run:?}");
         assert!(run.err.contains("only programs that use a proxy reach the network"), "{run:?}");
         assert!(run.err.contains("(nftables: "), "{run:?}");
@@ -73,8 +73,8 @@ fn without_nftables_only_programs_that_use_a_proxy_get_anywhere() {
     }
 }
 
-/// Opens as many connections as it is told, waits a while for all of them, and says how many were answered, how many
-/// refused, and how many nobody had anything to say to; then does one thing more.
+/// Opens a given number of connections, waits for all of them, and prints how many were answered, how many were refused,
+/// and how many got no answer. Then it opens one more.
 const MANY: &str = r#"
 import select, socket, sys, time, os
 def connect():
@@ -117,7 +117,7 @@ fn server_of(bed: &Bed, launcher: &Child) -> Pid {
     Pid::from_raw(found.trim().parse().unwrap()).unwrap()
 }
 
-/// As whom a process runs.
+/// The user or group with whose rights a process runs.
 fn owner(process: std::num::NonZeroI32, key: &str) -> u32 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
@@ -143,7 +143,7 @@ fn without_descriptors_who_comes_is_refused_and_later_served_again() {
         let open = std::fs::read_dir(format!("/proc/{server}/fd", server = server.as_raw_nonzero()))
             .unwrap()
             .count();
-        // Room for some connections, of two descriptors each, beside what is open. Root's server is somebody else.
+        // Room for some connections, of two descriptors each. Root's gateway runs as another user.
         let limit = open + 21;
         let server = server.as_raw_nonzero();
         let (who, group) = (owner(server, "Uid:"), owner(server, "Gid:"));

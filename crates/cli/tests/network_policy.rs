@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whom a command may talk to, as it is said on the command line and in files, and as it is explained.
-//! What the kernel makes of it isn't here.
+//! Tests which hosts a command may reach: how options and files state it, and how it is explained.
+//! The effect in the kernel is tested elsewhere.
 
 use crate::support::{self, Place, Run, job, ordinary};
 
@@ -10,7 +10,7 @@ fn palisade(place: &Place, words: &[&str]) -> Run {
     job::finish(place.command(place.binary()).args(words))
 }
 
-/// A place whose user's configuration says this.
+/// A place with this text in the user's configuration.
 fn saying(body: &str) -> Place {
     let place = ordinary();
     place.write(CONFIG, format!("schema = 1\n{body}"));
@@ -33,7 +33,7 @@ fn a_host_is_refused_and_the_command_that_permits_it_is_said() {
         "example.com: no: the network is nothing but a loopback of its own (built in)\n  \
          to permit  palisade run --allow example.com -- COMMAND…\n"
     );
-    // What it proposes works.
+    // The proposed command works.
     let yes = palisade(&place, &["explain", "--allow", "example.com", "example.com"]);
     assert_eq!(yes.code, 0, "{yes:?}");
     assert!(yes.out.contains("example.com: yes: allow = \"example.com\" (command line)"), "{yes:?}");
@@ -156,7 +156,7 @@ fn what_has_no_effect_is_a_note() {
     let (code, answer) = json(&place, &["check", "--json", &file.to_string_lossy()]);
     assert_eq!((code, answer["notes"].as_array().map(Vec::len)), (0, Some(1)), "{answer}");
 
-    // What was granted before and is taken away on purpose is nothing to speak of.
+    // Removing a grant deliberately produces no message.
     let place = saying("[network]\nallow = [\"a.org\"]\n");
     let run = place.run(&["--net", "none"], &["true"]);
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
@@ -180,7 +180,7 @@ fn an_option_means_a_filtered_network_over_what_files_say() {
         assert_eq!(shows(body, &["--net", "none", "--allow", "example.com"]), ("none".to_owned(), false));
         assert_eq!(shows(body, &["--net", "host", "--allow", "example.org"]), ("host".to_owned(), true));
     }
-    // Which way it goes out says nothing about whether it may.
+    // The proxy setting doesn't change whether a connection is allowed.
     assert_eq!(shows(none, &["--proxy", "http://p:1", "--dns", "9.9.9.9"]), ("none".to_owned(), false));
     assert_eq!(shows(host, &["--proxy", "direct"]), ("host".to_owned(), true));
 }
@@ -233,7 +233,7 @@ fn a_plan_made_with_a_proxy_on_the_command_line_is_not_kept() {
     let place = ordinary();
     let plans = place.home.join(".cache/palisade/plans");
     let kept = || std::fs::read_dir(&plans).map_or(0, Iterator::count);
-    // Fresh inputs aren't trusted at once.
+    // A plan isn't kept while its inputs are new.
     let one = support::eventually(|| {
         place.run(&["--net", "host"], &["true"]).ok();
         kept() == 1

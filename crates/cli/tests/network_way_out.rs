@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which way connections go out: by the caller's variables about proxies.
+//! Tests which way connections leave: directly, or by the proxy that the caller's variables name.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::network::bed::{Bed, people};
@@ -38,19 +38,19 @@ fn the_callers_variables_lead_out_where_the_policy_says_so() {
         let seen = bed.reached();
         let proxied: Vec<_> = seen.iter().filter(|line| line.starts_with("proxy ")).collect();
         assert_eq!(proxied, ["proxy CONNECT only.example:80 by Basic bWU6czNjcmV0"], "{seen:?}");
-        // Nobody here was asked for the name that the proxy resolves.
+        // The proxy resolves this name, so no query for it was sent here.
         assert!(!seen.iter().any(|line| line.starts_with("dns only.")), "{seen:?}");
-        // Whom the policy refuses is refused all the same.
+        // A host that the policy refuses is also refused by way of the proxy.
         let run =
             with(&bed, &[proxy], &["--proxy", "environment", "--allow", "www.allowed.example"], FETCH_ONLY);
         assert_ne!(run.code, 0, "{run:?}");
         assert!(!bed.reached().iter().any(|line| line.starts_with("proxy ")), "{run:?}");
-        // The password is neither said nor kept.
+        // The password is neither printed nor recorded.
         let events = format!("{} watch --all --no-follow --json", bed.place.binary().display());
         assert!(!run.err.contains("s3cret") && !bed.outside(&events).out.contains("s3cret"), "{run:?}");
         let found = bed.place.outside("grep -rl s3cret .. 2>/dev/null; true");
         assert_eq!(found, "", "kept");
-        // Nobody is asked for what isn't stated.
+        // Without the option no proxy is used.
         let run =
             with(&bed, &[proxy], &["--allow", "*.example"], &format!("{FETCH} http://www.allowed.example/3"));
         assert_eq!(run.out, "http www.allowed.example GET /3 0\n", "{run:?}");

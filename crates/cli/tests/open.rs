@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applications by their profiles: what is started, with what home, files and features, and what is run around it.
+//! Tests opening applications by their profiles: what starts, with which home, files and features, and its lifecycle hooks.
 
 use crate::support::{Place, Run, eventually, everybody, job};
 
@@ -59,7 +59,7 @@ fn what_is_started_is_what_the_profile_says() {
     }
 }
 
-/// An enabled application's own link comes first on the path, and isn't taken for the application.
+/// The link of an enabled application comes first on the path, but isn't used as the application's program.
 #[test]
 fn a_link_to_this_program_is_never_the_program() {
     for place in everybody() {
@@ -82,7 +82,7 @@ fn homes_are_as_the_policy_says() {
         profile(&place, "app", SHELL);
         let line = "cat ~/secret; cat ~/kept; echo more >>~/kept; cat ~/kept; cat /nothing/else";
         let with = |home: &str| open(&place, &["--home", home, "app", "-c", line]);
-        // Without a home of its own nothing stays.
+        // Without a private home no file is kept.
         for _twice in 0..2 {
             assert_eq!(with("none").out, "more\n");
         }
@@ -107,7 +107,7 @@ fn homes_are_as_the_policy_says() {
     }
 }
 
-/// Its directory is made for nobody else to look into, and what is in it isn't protected: nobody outside obeys it.
+/// Other users can't read the private home's directory. Names in it aren't protected, because no program outside obeys them.
 #[test]
 fn a_private_home_is_the_applications_alone() {
     for place in everybody() {
@@ -124,7 +124,7 @@ fn a_private_home_is_the_applications_alone() {
     }
 }
 
-/// What is shown in the home has room there, whatever the application has put in its place.
+/// Files can be shown in a private home, whatever the application has put at their paths.
 #[test]
 fn files_are_passed_into_a_home_that_is_kept() {
     for place in everybody() {
@@ -138,7 +138,7 @@ fn files_are_passed_into_a_home_that_is_kept() {
         for _cold_and_hot in 0..2 {
             assert_eq!(read().ok(), "passed");
         }
-        // A link that leads out would be followed by who mounts through it.
+        // If the application replaces a directory by a link that leads out, the mount must not follow it.
         let line = format!("rm -r ~/docs; ln -s {} ~/docs; cat ~/docs/outside", place.home.display());
         assert_ne!(open(&place, &["app", "-c", &line]).code, 0);
         let run = read();
@@ -322,9 +322,9 @@ fn variables_are_as_they_are_now() {
         for _cold_and_hot in 0..2 {
             assert_eq!(with(Some("a")), "a<a>\n");
             assert_eq!(with(Some("b")), "b<b>\n");
-            // Left out: there is nothing that it could mean.
+            // The setting is left out, because it can't have a meaning.
             assert_eq!(with(None), "\n");
-            // A variable can't reach above what it is put in, nor say `..`.
+            // The value of a variable can't lead above the directory in which it is used, and can't contain `..`.
             assert_eq!(with(Some("../secret")), "<../secret>\n");
         }
     }
@@ -357,7 +357,7 @@ fn hooks_run_before_beside_and_after() {
         run.refused(125, &["hook", "failed: exit status: 7"]);
         assert_eq!(run.out, "");
 
-        // What the command prints is another's input.
+        // Another program reads what the command prints.
         let taken = place.home.join("taken");
         let body = format!(
             "{SHELL}[hooks]\nbefore = [{{ command = [\"/bin/sh\", \"-c\", \"cat >{}\"], attach = true, \
@@ -397,7 +397,7 @@ fn a_sandbox_ends_with_its_parent() {
         let run = open(&place, &["app", "-c", "echo up; sleep 1000"]);
         assert_eq!((run.code, run.out.as_str()), (137, "up\n"), "{run:?}");
         place.assert_all_dead();
-        // A project is allowed what it may see, not to run programs outside.
+        // A project file may grant access, but can't run programs outside.
         place.write("work/.palisade.toml", "schema = 1\n[hooks]\nparent = { command = [\"id\"] }\n");
         let run = job::finish(place.command(place.binary()).args(["project", "allow", "--yes"]));
         assert_ne!(run.code, 0);
@@ -453,7 +453,7 @@ fn who_inherits_from_an_application_has_no_wider_view() {
         assert!(!base.out.contains("/opt") && !base.out.contains("secret"), "{base:?}");
         let own = open(&place, &["own"]);
         assert_eq!((own.code, &own.out, &own.err), (base.code, &base.out, &base.err));
-        // Somebody may well say that it stands on nothing: then all is as without a profile.
+        // A profile may state that it inherits nothing; then the defaults are as without a profile.
         let run = open(&place, &["wide", "-c", "ls -d /opt; pwd"]);
         assert!(run.ok().contains("/opt"), "{run:?}");
     }

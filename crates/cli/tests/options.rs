@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each option of `palisade run` does: in pairs, what it permits and what it doesn't.
+//! Tests each option of `palisade run` in pairs: what it permits and what it doesn't.
 
 use crate::support::{Place, eventually, everybody, has, job, root};
 
@@ -170,7 +170,7 @@ fn variables_are_filtered_set_and_kept() {
             set.contains("NEW=a=b c") && set.contains("ORDINARY=changed") && !set.contains("ORDINARY=o"),
             "{set}"
         );
-        // The values given are nowhere on disk.
+        // The given values are not stored on disk.
         let kept = place.outside("grep -rl 'a=b c' ~/.cache 2>/dev/null; true");
         assert_eq!(kept, "");
     }
@@ -196,7 +196,7 @@ fn resource_limits_hold() {
     }
 }
 
-/// What it remembers is the command's doing. The group is gone afterwards.
+/// What the broker remembers counts as the command's memory. The group is removed at the end.
 #[expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 fn the_broker_is_in_the_commands_group(place: &Place) {
     let mut palisade = place.palisade(&["--limit", "memory=800M"], &["sh", "-c", "mkdir made; sleep 60"]);
@@ -368,7 +368,7 @@ mv ~/$d/palisade ~/$d/aside; ln -s /tmp ~/$d/palisade; rm -rf ~/$d/palisade; don
             )
             .ok();
         assert!(!place.home.join(".config/palisade/config.toml").exists());
-        // Nor by naming one.
+        // Naming one directly doesn't permit it either.
         place.run(&["--rw", "~/.config/palisade"], &["true"]).refused(125, &["palisade"]).with_hint();
     }
 }

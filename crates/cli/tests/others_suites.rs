@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other projects' own test suites, run outside and inside, and compared test by test: what passes outside passes
-//! inside, except for what `tests/others/*.list` say. With `./x test all` and `./x test suites`.
+//! Runs other projects' test suites outside and inside, and compares them test by test. A test that passes outside must pass
+//! inside, except for those in `tests/others/*.list`. It runs with `./x test all` and `./x test suites`.
 //!
-//! A suite is data: `tests/others/NAME.toml` says how it is obtained, run and read. It is obtained into
-//! `target/suites/NAME` once, and runs as an ordinary user in a directory of that user's. `PALISADE_SUITES` is `all` or
+//! A suite is data: `tests/others/NAME.toml` states how it is obtained, run and read. It is obtained once, into
+//! `target/suites/NAME`, and runs as an ordinary user in a directory of that user. `PALISADE_SUITES` is `all` or
 //! names with commas between them.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 

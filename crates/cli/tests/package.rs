@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applications as one program each: run where there is nothing else, unpacked once whatever happens, and confined.
+//! Tests packages: they run on a system that has nothing else, are unpacked once even if launches are killed, and are confined.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 mod parcel;
@@ -24,7 +24,7 @@ fn places() -> Vec<Place> {
 fn it_runs_where_there_is_nothing_of_the_system() {
     for place in places() {
         let parcel = Parcel::shell(&place);
-        // There really is nothing.
+        // The root is really empty.
         let control = job::finish(bare(&place, Path::new("/usr/bin/env")).arg("true"));
         assert_ne!(control.code, 0, "{control:?}");
         for _cold_and_hot in 0..2 {
@@ -55,7 +55,7 @@ fn python_comes_with_its_library() {
     let line = "import json, sqlite3, sys; print(json.dumps(sqlite3.connect(':memory:').execute('select 6*7').fetchone()))";
     let mut python = bare(&place, &parcel.file);
     assert_eq!(job::finish(python.args(["-c", line])).ok(), "[42]");
-    // What the profile hides isn't even taken along.
+    // The package doesn't contain what the profile hides.
     let files = parcel.run(&place, &["--palisade-files"]);
     assert!(
         files.ok().contains("/json/decoder.py") && !files.out.contains("/python3/dist-packages/"),
@@ -82,7 +82,7 @@ fn nothing_else_of_the_host_is_in_sight() {
             let run = parcel.run(&place, &["-c", line]);
             assert!(run.code != 0 && run.err.contains("No such file"), "{line}: {run:?}");
         }
-        // What is packed stays as it is.
+        // The packed files can't be changed.
         for line in ["echo x >>/usr/bin/cat", "echo x >/usr/new", "mv /usr/bin/cat /usr/bin/dog"] {
             let run = parcel.run(&place, &["-c", line]);
             assert_ne!(run.code, 0, "{line}: {run:?}");
@@ -186,7 +186,7 @@ fn what_is_damaged_is_refused() {
             with(&|bytes| bytes[at] ^= 4).refused(125, &["damaged"]).with_hint();
         }
         with(&|bytes| bytes[list + 12] = 9).refused(125, &["form 9"]).with_hint();
-        // And unchanged it runs.
+        // An unchanged copy runs.
         assert_eq!(parcel.run(&place, &["-c", "echo x"]).ok(), "x");
     }
 }
@@ -228,7 +228,7 @@ fn the_launchers_own_arguments_are_in_front() {
         let run = parcel.run(&place, &["--palisade-end", "-c", "echo \"$*\"", "", "--palisade-info", "x"]);
         assert_eq!(run.ok(), "--palisade-info x");
 
-        // While it runs it stays.
+        // While it runs it can't be removed.
         let mut running = place.command(&parcel.file);
         let mut running = running
             .args(["-c", "echo up; read x; cat /etc/nsswitch.conf"])
@@ -274,7 +274,7 @@ fn an_old_package_goes_when_a_plan_is_kept() {
     }
 }
 
-/// What is stated when a package is made holds wherever it runs.
+/// Options that are given when a package is made apply on every host.
 #[test]
 fn the_options_of_its_maker_hold() {
     for place in places() {
@@ -288,7 +288,7 @@ fn the_options_of_its_maker_hold() {
     }
 }
 
-/// The user's configuration says nothing of a package, an administrator's locks do.
+/// The user's configuration doesn't apply to a package, but an administrator's locks do.
 #[test]
 fn only_the_administrator_has_a_say() {
     for place in places() {
@@ -325,7 +325,7 @@ fn only_the_administrator_has_a_say() {
     }
 }
 
-/// A package is made where there is no display, and finds the one that is where it runs.
+/// A package that was made without a display uses the display of the host where it runs.
 #[test]
 fn conditions_of_the_session_are_judged_where_it_runs() {
     for place in places() {
@@ -338,7 +338,7 @@ fn conditions_of_the_session_are_judged_where_it_runs() {
             "schema = 1\nname = \"absent\"\nwhen = [\"exists /usr/no/such\"]\n[environment]\nset = { SEEN = \"no\" }\n",
         );
         let parcel = Parcel::with(&place, "features = [\"session\", \"absent\"]\n");
-        // What it was made from isn't asked any more.
+        // The files from which it was made are no longer used.
         std::fs::remove_dir_all(place.home.join(".config")).unwrap();
         let run = |value: &str| {
             let mut run = place.command(&parcel.file);
@@ -387,7 +387,7 @@ fn what_cannot_be_packaged_is_said() {
     }
 }
 
-/// A package is given away: what only some may read on this host isn't in it.
+/// A package is given to others, so it contains no file that only some users of this host may read.
 #[test]
 fn what_is_private_stays_here() {
     let Some(place) = support::root().filter(|place| parcel::is_static(place.binary())) else {

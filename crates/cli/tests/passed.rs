@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that an application's arguments name, and what variables of the session name: shown is what was meant.
+//! Tests that a sandbox shows the files named by an application's arguments and by session variables, and no other files.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use crate::support::{Place, Run, everybody, job, root};
@@ -32,7 +32,7 @@ fn hinted(run: &Run) -> Vec<String> {
 const SHOW: &str =
     "cat \"$1\" 2>/dev/null; ls -A \"$1\" 2>/dev/null; cat ~/.ssh/id ~/private/file 2>/dev/null; true";
 
-/// What a sandboxed command has made of a file in the directory it works in.
+/// A sandboxed command has replaced a file in its working directory by a link.
 #[test]
 fn a_link_that_leads_out_of_the_working_directory_is_not_followed() {
     for place in everybody() {
@@ -114,7 +114,7 @@ fn directories_are_passed_only_where_the_profile_says_so() {
         assert_eq!(show(&options).out, "file\nfile", "{options:?}");
         reader(&place, "read", "pass_directories = true");
         assert_eq!(show(&[]).out, "file\nfile");
-        // What the user's policy denies stays so below it.
+        // A path that the user's policy denies stays denied below it.
         place.write("docs/private/key", "key");
         let policy = "schema = 1\n[filesystem]\ndeny = [\"~/docs/private\"]\nhide = [\"~/docs/*.env\"]\n";
         place.write("docs/x.env", "key");
@@ -228,12 +228,12 @@ fn a_lock_holds_over_what_is_passed() {
             let run = with(&lock, &["--rw", file.to_str().unwrap()], show, &given);
             assert!(!run.out.contains("notes"), "{lock} {given:?}: {run:?}");
         }
-        // Nor is it there in a directory that is passed.
+        // A file in a directory that is passed stays locked, too.
         assert_eq!(with("", &[], show, &whole).ok(), "notes");
         let run = with(&lock, &[], show, &whole);
         assert!(!run.out.contains("notes"), "{lock}: {run:?}");
     }
-    // What is locked to be read isn't written.
+    // A file that is locked to read-only isn't written.
     let lock = "[locked.filesystem]\nread = [\"~/private\"]\n";
     for given in [&file, &place.home.join("link")] {
         let write = "echo more >>\"$1\"";
@@ -274,11 +274,11 @@ fn variables_show_sockets_and_files_only() {
             let meant = if variable == "XAUTHORITY" { place.home.join("cookie") } else { socket.clone() };
             assert_eq!(with(feature, variable, &meant).out.trim(), meant.to_str().unwrap(), "{variable}");
         }
-        // A link to a directory is one.
+        // A link to a directory counts as a directory.
         let link = place.home.join("link");
         symlink(&directory, &link).unwrap();
         assert!(!with("wayland", "WAYLAND_DISPLAY", &link).out.contains("notes"));
-        // Nor is a bus's address.
+        // A bus address that names a directory doesn't show the directory either.
         let mut command = place.palisade(&["--bus", "host"], &["cat"]);
         command.arg(directory.join("file"));
         command.env("DBUS_SESSION_BUS_ADDRESS", format!("unix:path={}", directory.display()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The plan that is printed is the plan that is applied, and a kept plan is used exactly as long
-//! as it is right.
+//! Tests that the printed plan is the plan that is applied, and that a kept plan is used exactly as long
+//! as it is correct.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{self, Place, everybody, has, job, root};
@@ -44,7 +44,7 @@ fn assert_same(place: &Place, options: &[&str]) {
     );
     let said = format!("the plan is given by {}", plan.display());
     assert!(planned.err.contains(&said) && !direct.err.contains(&said), "{options:?}: {planned:?}");
-    // Printing what was printed gives it again, but for what it was made from.
+    // Printing a printed plan gives the same plan, except for its inputs.
     let again = place.run(&[&given[..], &["--dry-run", "--json"]].concat(), &["true"]);
     let essence = |text: &str| {
         let mut plan: serde_json::Value = serde_json::from_str(text).unwrap();
@@ -102,7 +102,7 @@ fn kept(place: &Place) -> PathBuf {
     plans[0].clone()
 }
 
-/// Launches until a plan is kept; fresh inputs aren't trusted at once.
+/// Launches until a plan is kept: that doesn't happen while its inputs are new.
 fn keep(place: &Place) -> PathBuf {
     assert!(support::eventually(|| {
         place.run(&[], &["true"]).ok();
@@ -176,7 +176,7 @@ fn a_plan_that_cannot_be_believed_is_made_again() {
             assert!(replaced, "{mode:o}");
             assert_eq!(plan.metadata().unwrap().mode() & 0o777, 0o600);
         }
-        // A directory that others may write to keeps nothing that is believed.
+        // If other users may write to the directory, no plan in it is trusted.
         let directory = plan.parent().unwrap();
         std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o777)).unwrap();
         std::fs::write(&plan, &good[..10]).unwrap();
@@ -262,7 +262,7 @@ fn launches_that_differ_have_plans_that_differ() {
         let mut palisade = place.palisade(&[], &["cat", "../data/in"]);
         assert_eq!(job::finish(palisade.current_dir(place.home.join("data"))).ok(), "data");
         assert_eq!(place.sh(&[], "cat ~/data/in").code, 1);
-        // Values given on the command line are neither kept nor confused.
+        // Values from the command line are neither saved in a plan nor mixed up.
         assert_eq!(place.sh(&["--env", "A=1"], "echo $A").ok(), "1");
         assert_eq!(place.sh(&["--env", "A=2"], "echo $A").ok(), "2");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `run --plan FILE`: a file that was printed is confirmed, and gives nothing of its own.
+//! Tests `run --plan FILE`: the file only confirms a plan that was printed before; it can't grant anything itself.
 
 use crate::support::{Place, Run, everybody, give, job, ordinary, root};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -48,7 +48,7 @@ fn an_edited_plan_gets_no_more_than_the_policy() {
             run.refused(125, &["plan.json", "isn't what the policy and these options make", difference])
                 .with_hint();
         }
-        // What the file's own hint prints holds again.
+        // The plan that the hint's command prints is accepted.
         print(&place, "work/plan.json", &[]);
         assert_eq!(place.sh(&["--plan", "plan.json"], "echo again").ok(), "again");
     }
@@ -64,7 +64,7 @@ fn options_and_policies_are_what_gives() {
         let line = "cat ~/data/file";
         assert_eq!(place.sh(&["--ro", "~/data", "--plan", plan], line).ok(), "data");
         place.sh(&["--plan", plan], line).refused(125, &["plan.json", "/data read-only"]).with_hint();
-        // A policy that came later holds.
+        // A policy that was added later applies.
         let policy = "schema = 1\n[limits]\nopen_files = 99\n";
         place.write(".config/palisade/config.toml", policy);
         place.sh(&["--ro", "~/data", "--plan", plan], line).refused(125, &["plan.json"]).with_hint();
@@ -132,10 +132,10 @@ fn a_file_that_others_may_write_is_not_read() {
             assert_eq!(what.metadata().unwrap().permissions().mode() & 0o777, good);
             works();
         }
-        // Nobody replaces in a directory with the sticky bit what isn't theirs.
+        // In a directory with the sticky bit, a user can't replace files of another user.
         std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o1777)).unwrap();
         works();
-        // A link of one's own is followed.
+        // A link that belongs to the user is followed.
         let link = place.home.join("link.json");
         symlink(&plan, &link).unwrap();
         std::os::unix::fs::lchown(&link, Some(place.uid), None).unwrap();
@@ -143,7 +143,7 @@ fn a_file_that_others_may_write_is_not_read() {
     }
 }
 
-/// Root believes root only.
+/// Root trusts only files of root.
 #[test]
 fn a_plan_of_another_user_is_not_roots() {
     let Some(place) = root() else { return };
@@ -161,7 +161,7 @@ fn a_plan_of_another_user_is_not_roots() {
     place.outside(&hint.replace("~/plan.json", &format!("~/{copy}")));
     let copy = place.home.join(copy);
     assert_eq!(place.sh(&["--plan", copy.to_str().unwrap()], "echo works").ok(), "works");
-    // Nor one in a directory of theirs, nor by a link of theirs.
+    // A link of another user isn't trusted either.
     chown(&plan, Some(0), None).unwrap();
     let link = place.home.join("link.json");
     symlink(&plan, &link).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The feature `hardened_malloc`, with a library of that name: Debian doesn't have the real one.
+//! Tests the feature `hardened_malloc` with a substitute library of that name, because Debian doesn't package the real one.
 
 use crate::support::{self, everybody, has, job};
 
@@ -8,7 +8,7 @@ fn another_allocator_is_loaded_into_all_that_is_started() {
     if !has("gcc") {
         return;
     }
-    // It takes root to put a library among the system's, in a mount namespace of its own.
+    // Only root can put a library among the system's, in a mount namespace.
     for place in everybody().into_iter().filter(support::Place::is_root) {
         let source = place.write("malloc.c", "int hardened = 1;\n");
         let lines = format!(

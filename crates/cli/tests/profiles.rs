@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade profile` and `palisade feature`, and how plans of applications come about.
+//! Tests `palisade profile` and `palisade feature`, and how plans of applications are made.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 mod reach;
@@ -65,7 +65,7 @@ fn one_is_shown_by_itself_and_with_what_it_comes_to() {
     let at = |name: &str| present.iter().position(|one| one["name"] == name);
     assert!(at("fonts").unwrap() < at("gtk3").unwrap(), "{shown}");
     assert_eq!(present[at("fonts").unwrap()]["needed_by"], "gtk3");
-    // What is printed says it all by itself.
+    // The printed profile is complete.
     let text = palisade(&place, "profile export firefox").out;
     assert!(
         !text.lines().take_while(|line| !line.starts_with('[')).any(|line| line.starts_with("features")),
@@ -101,7 +101,7 @@ fn ones_own_are_made_edited_compared_and_removed() {
         assert_eq!(run.code, 0, "{run:?}");
         assert!(place.read(&own("vim")).contains("features = [\"python\"]"));
         assert_eq!(edit("profile edit vim", "s/nothing/x/").code, 1);
-        // What can't be understood isn't put in force, and isn't lost.
+        // An invalid profile takes no effect, and isn't lost.
         let run = edit("profile edit vim", "s/features/featurs/");
         run.refused(2, &["unknown key `featurs`", "did you mean `features`?", "what you wrote is in "]);
         let kept = run.err.split("what you wrote is in ").nth(1).unwrap().lines().next().unwrap();
@@ -168,7 +168,7 @@ fn plans_are_made_ahead() {
     }
 }
 
-/// Two that race for one cold cache, and launches whose planning is killed, leave a whole plan or none.
+/// Two launches that race for a cold cache, and launches that are killed while they plan, leave either a complete plan or none.
 #[test]
 fn a_cold_cache_is_raced_for_and_killed_over() {
     let place = ordinary();
@@ -198,7 +198,7 @@ fn a_cold_cache_is_raced_for_and_killed_over() {
     place.assert_all_dead();
 }
 
-/// Planning looks, and runs nothing: no shell, no loader, no program of the host's.
+/// Planning only reads files. It runs no shell, no loader, and no program of the host.
 #[test]
 fn planning_runs_nothing() {
     if !has("strace") {
@@ -216,7 +216,7 @@ fn planning_runs_nothing() {
     }
 }
 
-/// What an upgrade changes is noticed at the next launch.
+/// The next launch notices the changes of an upgrade.
 #[test]
 fn an_upgrade_is_noticed() {
     for place in everybody().iter().filter(|_| has("gcc")) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions at the terminal, with programs inside that would answer them, hide them or draw others over them.
+//! Tests questions at the terminal while programs inside try to answer them, hide them or draw other questions over them.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use crate::network::bed::{Bed, people};
@@ -8,13 +8,13 @@ use crate::support::{Place, eventually, everybody, has};
 use palisade_acceptance::patience::pause;
 use std::time::Duration;
 
-/// Asks for a call, and writes what came of it to a file that is there at once as a whole.
+/// Makes a call, and writes its result to a file that appears complete.
 const ASK: &str = "import os\n\
     try: came = 'made ' + str(os.sched_rr_get_interval(0) >= 0)\n\
     except OSError as error: came = 'refused ' + str(error.errno)\n\
     open('part', 'w').write(came); os.rename('part', 'came')\n";
 const QUESTION: &str = "wants to call sched_rr_get_interval";
-/// Draws another question over everything, without end, from a process group of its own.
+/// Draws another question over the whole screen without end, in its own process group.
 const PAINT: &str = "import os, time\n\
     while True:\n\
     \x20   os.write(1, b'\\x1b\\\\\\x1b[?1049l\\x1b[2J\\x1b[HInstall? [y/n] '); time.sleep(0.01)\n";
@@ -31,7 +31,7 @@ const TRACE: &str = "import ctypes, os, signal, time\n\
     \x20   pid, status = os.waitpid(child, 0)\n\
     \x20   open('traced', 'a').write(str(os.WSTOPSIG(status)) + ' ')\n\
     \x20   trace(7, child, 0, 0)\n";
-/// Draws it in a child for whose end the kernel keeps it waiting, as for one of vfork(2).
+/// Draws it in a child. The kernel keeps the parent waiting for the child's end, as after vfork(2).
 const VFORK: &str = "import ctypes, os\n\
     CLONE_VFORK, SIGCHLD = 0x4000, 17\n\
     clone = {'x86_64': 56, 'aarch64': 220}[os.uname().machine]\n\
@@ -46,7 +46,7 @@ const FILL: &str = "import os\n\
     while True: os.write(1, text)\n";
 /// Copies a pipe to the terminal, little by little.
 const TRICKLE: &str = "import os, time\nwhile True: os.write(1, os.read(0, 100)); time.sleep(0.01)\n";
-/// Copies a pipe to the terminal once it is told to.
+/// Copies a pipe to the terminal once the file `go` exists.
 const HOLD: &str = "import os, time\n\
     while not os.path.exists('go'): time.sleep(0.02)\n\
     while (text := os.read(0, 65536)): os.write(1, text)\n";
@@ -102,7 +102,7 @@ fn came(place: &Place) -> String {
     place.read("work/came")
 }
 
-/// The question, and nothing else, is what the user sees for a while.
+/// Asserts that for a while the user sees the question and nothing else.
 #[track_caller]
 fn assert_nothing_draws(terminal: &Terminal<'_>, question: &str) {
     for _look in 0..10 {
@@ -131,7 +131,7 @@ fn nothing_inside_draws_over_a_question_for_a_call() {
     });
 }
 
-/// What is waited for in these launches until the test says so.
+/// What the command runs in these launches until the test tells it to end.
 const UNTIL_TOLD: &str =
     "until [ -e asked ]; do sleep 0.05; done; python3 ask.py; until [ -e over ]; do sleep 0.05; done";
 
@@ -151,8 +151,8 @@ fn end(place: &Place, terminal: &Terminal<'_>) {
     }
 }
 
-/// Programs that are hard to stop: one that is traced and told to go on, one that the kernel keeps waiting for its child,
-/// and one in another group that copies what others have drawn from a pipe.
+/// Programs that are hard to stop: a traced one that its tracer lets continue, one that the kernel keeps waiting for its child,
+/// and one in another group that copies other programs' output from a pipe.
 #[test]
 fn who_is_hard_to_stop_draws_over_no_question() {
     on_terminals(|place, terminal, run| {
@@ -161,7 +161,7 @@ fn who_is_hard_to_stop_draws_over_no_question() {
             "setsid python3 vfork.py",
             "python3 fill.py | setsid python3 trickle.py",
         ] {
-            // The broker doesn't go with tracing.
+            // A broker can't be used with tracing.
             let run = if painter.contains("trace") { run.replace("told", "traced") } else { run.to_owned() };
             terminal.line(&format!("clear; {run} -- sh -c '{painter} & {UNTIL_TOLD}'; : >left"));
             terminal.wait_for("Install?");
@@ -175,13 +175,13 @@ fn who_is_hard_to_stop_draws_over_no_question() {
             terminal.wait_for("Install?");
             end(place, terminal);
         }
-        // They were what they are to be.
+        // Both programs were in the intended state.
         assert!(place.read("work/traced").starts_with("19 "), "{}", place.read("work/traced"));
         assert_eq!(place.read("work/vforked"), "D");
     });
 }
 
-/// What a program outside hasn't copied to the terminal yet could cover a question: none is put.
+/// Output that a program outside hasn't copied to the terminal yet could cover a question, so no question is asked.
 #[test]
 fn what_is_left_in_a_pipe_to_the_outside_covers_no_question() {
     on_terminals(|place, terminal, run| {
@@ -195,7 +195,7 @@ fn what_is_left_in_a_pipe_to_the_outside_covers_no_question() {
         place.write("work/go", "");
         terminal.wait_for("Install?");
         end(place, terminal);
-        // Who reads what comes is in nobody's way.
+        // A program that reads the output all the time prevents no question.
         let line =
             format!("clear; {run} -- sh -c 'setsid python3 paint.py & {UNTIL_TOLD}' | setsid cat; : >left");
         terminal.line(&line);
@@ -249,7 +249,7 @@ fn what_is_typed_before_a_question_is_no_answer_and_control_c_is_no() {
         let screen = terminal.screen();
         assert!(screen.contains("li''ves") && !screen.contains("asks for permission"), "{screen}");
         assert!(screen.contains(&format!("{QUESTION}: refused")), "{screen}");
-        // Nor is the end of input a yes, be it that of a line.
+        // The end of input isn't a yes either, also in the middle of a line.
         std::fs::remove_file(place.work.join("came")).unwrap();
         terminal.line(&line);
         terminal.wait_for_question(QUESTION);

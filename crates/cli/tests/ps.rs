@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade ps`: what is listed, what becomes of it when processes are killed, and who can have a hand in it.
+//! Tests `palisade ps`: what it lists, what happens when processes are killed, and which processes can influence the list.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, Run, eventually, everybody, job, ordinary, root};
@@ -46,7 +46,7 @@ impl Drop for Started {
     }
 }
 
-/// A place with a session's directory of its own, so that nothing else is listed there.
+/// A place with its own session directory, so that no other sandbox is listed there.
 struct Session {
     place: Place,
     runtime: PathBuf,
@@ -86,8 +86,8 @@ impl Session {
         start(&mut self.palisade(arguments))
     }
 
-    /// All that is listed of commands with this word. There may be others: of places without a session, and to root
-    /// everybody's.
+    /// All listed sandboxes whose command has this word. Others may be listed, too: of places without a session, and for root
+    /// those of all users.
     fn all(&self, word: &str) -> Vec<Value> {
         let run = self.run(&["ps", "--json"]);
         let json: Value = serde_json::from_str(run.ok()).unwrap();
@@ -223,7 +223,7 @@ fn every_kind_of_launch_is_listed() {
 fn processes_are_counted() {
     for session in Session::everybodys() {
         let duration = unique();
-        // One is given up by its parent.
+        // One becomes an orphan.
         let line = format!("(sleep {duration} &); sleep {duration} & sleep {duration} & wait");
         let mut child = session.start(&["run", "--", "sh", "-c", &line]);
         assert!(eventually(|| session.find(&duration).is_some_and(|found| found["processes"] == 4)));
@@ -271,7 +271,7 @@ fn many_launchers_killed_at_once_leave_nothing() {
         children.iter_mut().for_each(|child| _ = child.wait().unwrap());
         assert!(eventually(|| session.all(&duration).is_empty()), "{:?}", session.all(&duration));
         assert!(session.is_empty());
-        // What they left is no obstacle either for launches that nobody looked before.
+        // The entries that killed launchers left don't hinder new launches either, without a `palisade ps` in between.
         let mut children: Vec<Started> =
             (0..10).map(|_| session.start(&["run", "--", "sleep", &duration])).collect();
         assert!(eventually(|| session.all(&duration).len() == 10));
@@ -287,13 +287,13 @@ fn many_launchers_killed_at_once_leave_nothing() {
 fn a_command_that_only_landlock_holds_is_listed_for_as_long_as_it_lives() {
     for session in Session::everybodys() {
         let duration = unique();
-        // It has become the command.
+        // The launcher has become the command.
         let mut child = session.start(&["run", "--namespaces", "none", "--", "sleep", &duration]);
         let found = session.found(&duration);
         assert_eq!(found["pids"]["launcher"], found["pids"]["command"]);
         assert!(!session.is_empty());
         child.kill().unwrap();
-        // It has ended, though nobody has asked for its exit code yet.
+        // It has ended, although its parent hasn't waited for it yet.
         session.assert_gone(&duration);
         child.wait().unwrap();
         assert!(session.is_empty());
@@ -308,7 +308,7 @@ fn a_command_that_only_landlock_holds_is_listed_for_as_long_as_it_lives() {
         child.wait().unwrap();
         let left = session.found(&duration);
         assert_eq!((&left["state"], &left["id"]), (&"unattended".into(), &found["id"]));
-        // Launches don't take what is its own.
+        // New launches don't overwrite its entry.
         for _ in 0..20 {
             session.run(&["run", "--", "true"]).ok();
         }
@@ -352,7 +352,7 @@ fn a_name_is_one_sandboxs() {
             assert_eq!(run.code, 125, "{bad:?}: {run:?}");
             assert!(!run.err.contains('\u{1b}'), "{run:?}");
         }
-        // Somebody has to hold the name: the launcher stays.
+        // With a name the launcher stays, because a process must hold the name.
         let duration = unique();
         let mut child =
             session.start(&["run", "--namespaces", "none", "--name", "web", "--", "sleep", &duration]);
@@ -424,7 +424,7 @@ fn nothing_inside_reads_or_forges_an_entry() {
         for options in options {
             let run = session.run(&[&["run"], options.as_slice(), &["--", "sh", "-c", &attack]].concat());
             assert!(!run.out.contains(&duration), "{options:?}: {run:?}");
-            // Their own entries came and went; this one stays as it is, and nobody else has written.
+            // The entries of the attackers came and went. This one is unchanged, and no other process has written to the file.
             let mut now = fs::read(file).unwrap();
             now.resize(now.len() + 2048, 0);
             assert!(now[at..at + 200] == before[at..], "{options:?}: {run:?}");
@@ -468,7 +468,7 @@ fn nothing_inside_reaches_the_directory_in_tmp() {
     }
 }
 
-/// Runs a script as root where `/tmp` is empty and nobody else's; `$P` is palisade as the person of the place.
+/// Runs a script as root where `/tmp` is empty and private; `$P` is palisade as the user of the place.
 fn in_private_tmp(place: &Place, options: &str, script: &str) -> Run {
     let binary = place.binary().display().to_string();
     let (uid, gid) = (place.uid, place.gid);
@@ -549,7 +549,7 @@ fn half_entries_and_garbage_go() {
         let found = session.found(&duration);
         let path = session.file();
         let file = fs::File::options().read(true).write(true).open(&path).unwrap();
-        // Half of a record, and none at all.
+        // Half of a record, and bytes that aren't a record.
         let whole = fs::read(&path).unwrap();
         let at = whole.chunks(2048).position(|slot| slot.iter().any(|byte| *byte != 0)).unwrap();
         let record = &whole[at * 2048..];
@@ -561,7 +561,7 @@ fn half_entries_and_garbage_go() {
         assert!(now[21 * 2048..21 * 2048 + 16].iter().all(|byte| *byte == 0));
         kill(&found, "command");
         child.wait().unwrap();
-        // Nor does a file that can't be one hold anybody up.
+        // A file that can't be a registry doesn't stop a launch either.
         drop(file);
         fs::remove_file(&path).unwrap();
         symlink("/etc/passwd", &path).unwrap();

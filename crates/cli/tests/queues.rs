@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! POSIX message queues: a sandbox has its own, which work, and nobody else's. (The host's: tests/acceptance/network.toml.)
+//! Tests POSIX message queues: a sandbox has its own and sees no others. (The host's queues: tests/acceptance/network.toml.)
 
 use crate::support::{Place, Run, everybody, job};
 
@@ -55,7 +55,7 @@ fn a_sandbox_has_queues_of_its_own() {
                 );
             }
         }
-        // What one leaves the next doesn't find, nor the host.
+        // The next sandbox doesn't find the queue that one left, and neither does the host.
         let leave = "import ctypes, os, sys\n\
             print(ctypes.CDLL('librt.so.1').mq_open(sys.argv[1].encode(), os.O_RDWR | os.O_CREAT, 0o666, None) >= 0)";
         assert_eq!(inside(&place, &[], leave).ok(), "True");

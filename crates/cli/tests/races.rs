@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Races for protected names: some threads swap what a name means, others make calls on it
-//! (`tests/acceptance/races/swap.c`). The verdict is the host's: after it all, what is protected is what it was,
-//! and nothing protected has come into being.
+//! Tests races for protected names: some threads change what a name leads to while others make calls on it
+//! (`tests/acceptance/races/swap.c`). The host decides the result: afterwards every protected file must be unchanged,
+//! and no new protected file may exist.
 //!
-//! `PALISADE_SOAK_ATTEMPTS` says how many attempts each person has, all races together; `./x test soak` asks for a
-//! million. (The same races in pairs, outside and inside, are the acceptance suite's.)
+//! `PALISADE_SOAK_ATTEMPTS` is the number of attempts for each user, all races together; `./x test soak` uses a
+//! million. (The acceptance suite has the same races in pairs, outside and inside.)
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, eventually, everybody, has, job};
@@ -16,16 +16,16 @@ use std::process::{Child, Command, Stdio};
 
 /// Without `PALISADE_SOAK_ATTEMPTS`: a few seconds, in which each race still has both outcomes.
 const ATTEMPTS: u64 = 11_300;
-/// In one launch, which has a minute: a machine that manages less than 170 a second would be the news.
+/// Attempts in one launch, which has a minute. Even a slow machine makes more than 170 a second.
 const PIECE: u64 = 10_000;
 const THREADS: &str = "4";
 
-/// What is swapped, and by whom.
+/// What is exchanged, and by which process.
 struct Race {
     mode: &'static str,
-    /// By a sandbox of its own in the same workspace, whose broker knows nothing of the other's.
+    /// Whether another sandbox in the same workspace does it; the two brokers know nothing of each other.
     elsewhere: bool,
-    /// Of all attempts: fewer where each takes longer.
+    /// The share of all attempts: smaller if one attempt takes longer.
     share: u64,
 }
 
@@ -59,14 +59,14 @@ impl Race {
     }
 }
 
-/// What came of a race.
+/// The results of a race.
 #[derive(Default)]
 struct Tally {
     attempts: u64,
     granted: u64,
     refused: u64,
     wrong: u64,
-    /// What the host sees that it mustn't.
+    /// Forbidden changes that the host sees.
     seen: Vec<String>,
 }
 
@@ -191,14 +191,14 @@ fn what_is_judged_is_what_happens() {
         let mut sum = Tally::default();
         for race in RACES {
             let mut tally = Tally::default();
-            // On a busy machine who swaps may not have had its turn: then once more.
+            // On a busy machine the thread that exchanges the names may not have run: then repeat.
             let wanted = race.attempts(all);
             let one_sided = |tally: &Tally| tally.granted == 0 || tally.refused == 0;
             while tally.attempts < wanted || (one_sided(&tally) && tally.attempts < 10 * wanted) {
                 let left = wanted.saturating_sub(tally.attempts);
                 let (before, piece) = (tally.attempts, if left == 0 { wanted } else { left }.min(PIECE));
                 ground.run(&[], race, piece, &mut tally);
-                // Something was so wrong that it stopped.
+                // The program stopped early because of an error.
                 if tally.attempts - before < piece {
                     break;
                 }
@@ -209,7 +209,7 @@ fn what_is_judged_is_what_happens() {
                 "{who}: {attempts} attempts, {granted} granted, {refused} refused, {wrong} wrong: {}",
                 race.name()
             );
-            // Where nobody was refused, or everybody was, it was no race.
+            // If no call was refused, or every call was, there was no race.
             if *wrong > 0 || !seen.is_empty() || *granted == 0 || *refused == 0 {
                 failures.push(format!("{line} {seen:?}"));
             }
@@ -227,7 +227,7 @@ fn what_is_judged_is_what_happens() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The control: what is never won above is won here, by the same program and judged by the same eyes.
+/// The control without the broker: here the same program wins the races that it never wins above, by the same checks.
 #[test]
 fn without_the_broker_each_race_is_won() {
     for place in everybody().iter().filter(|_| possible()) {
@@ -238,7 +238,7 @@ fn without_the_broker_each_race_is_won() {
             let is_won = |tally: &Tally| {
                 tally.wrong > 0 && (matches!(race.mode, "content" | "born") || !tally.seen.is_empty())
             };
-            // On a busy machine who swaps may not have had its turn: then once more.
+            // On a busy machine the thread that exchanges the names may not have run: then repeat.
             while !is_won(&tally) && tally.attempts < 20_000 {
                 let before = tally.attempts;
                 ground.run(&["--protect", "off"], race, 1000, &mut tally);

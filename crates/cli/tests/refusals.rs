@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said and kept of refusals: by mounts, where the broker sees them, and by the filter.
+//! Tests which refusals are reported and recorded: those by mounts, where the broker sees them, and those by the filter.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::job::{self, below};
@@ -54,7 +54,7 @@ fn a_directory_that_keeps_its_name_is_told() {
             "{explained:?}"
         );
         std::fs::remove_file(place.home.join(".config/palisade/config.toml")).unwrap();
-        // What may be renamed is no news.
+        // An allowed rename is not reported.
         let run = place.sh(&["--hide", "a/conf/key"], "mkdir c && mv c d && rmdir d");
         assert_eq!((run.ok(), run.err.as_str()), ("", ""));
     }
@@ -97,10 +97,10 @@ fn what_is_shown_read_only_is_told_with_what_permits_it() {
             );
             assert_eq!(about(&place, object)["enforced_by"], "mount", "{line}");
         }
-        // What is hinted at works.
+        // The command of the hint works.
         let given = place.work.join("given");
         place.sh(&["--rw", given.to_str().unwrap()], "echo z >given/file && mkdir given/made").ok();
-        // What its permissions refuse was never a matter of the sandbox's.
+        // A refusal by file permissions isn't the sandbox's, so it is not reported.
         let run = place.sh(&["--ro", "given"], "mkdir given/shut/made; mkdir given; rm given/nothing");
         assert!(run.err.contains("given/shut/made") && !run.err.contains("refused"), "{run:?}");
     }
@@ -146,7 +146,7 @@ fn a_call_that_the_filter_refuses_is_told() {
                 && told[0].ends_with("hint: palisade explain --syscall ptrace"),
             "{run:?}"
         );
-        // What programs do without is kept, and not said.
+        // A refusal that programs handle is recorded but not printed.
         let event = about(place, "io_uring_setup");
         assert_eq!((&event["operation"], &event["enforced_by"]), (&"syscall".into(), &"seccomp".into()));
         assert!(event["subject"]["pid"].as_u64().unwrap() > 1, "{event}");
@@ -154,7 +154,7 @@ fn a_call_that_the_filter_refuses_is_told() {
         for never in ["clone3", "openat2", "socket", "getpid"] {
             assert!(kept(place).iter().all(|event| event["object"] != never), "{never}");
         }
-        // Who has no broker gets none for this: the kernel refuses it by itself.
+        // A launch without a broker gets none for this purpose: the kernel alone refuses the call.
         let run = place.run(&["--protect", "off"], &command);
         assert_eq!(run.ok(), "EPERM\nEPERM\nEAFNOSUPPORT\nENOSYS\nENOSYS\nENOSYS\nmade");
         assert!(!run.err.contains("refused"), "{run:?}");
@@ -175,7 +175,7 @@ fn a_loop_of_refused_calls_is_told_once() {
     }
 }
 
-/// Who tells of refusals doesn't make them.
+/// The broker only reports these refusals. The kernel makes them.
 #[test]
 fn refused_calls_stay_refused_when_the_broker_is_killed() {
     let line = "import ctypes, errno\nprint('ready', flush=True)\ninput()\n\

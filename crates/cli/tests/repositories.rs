@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Repositories of any name: what git would take for one is protected as `.git` is. (The attacks are the acceptance
-//! suite's.)
+//! Tests repositories with other names: a directory that git accepts as a repository is protected like `.git`. (The attacks
+//! are in the acceptance suite.)
 
 use crate::support::{Place, everybody, has, job};
 use std::os::fd::AsFd;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nothing is left, whatever happens: a thousand launches, hundreds of kills at random moments,
-//! daemons, signals, and what the caller learns of the end.
+//! Tests that launches leave nothing behind: a thousand launches, hundreds of kills at random moments,
+//! daemons and signals. Also tests what the caller learns about the end.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use support::{Place, eventually, everybody, has, job, root};
 
-/// What counts processes is alone in this program.
+/// Only one test at a time may count processes.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     set_child_subreaper(Some(getpid())).unwrap();
@@ -24,8 +24,8 @@ fn pid(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// `palisade run` in a session of its own, by which its processes are found: init has neither
-/// arguments nor environment.
+/// `palisade run` in a session of its own. The session identifies its processes, because init has neither
+/// arguments nor an environment.
 fn in_session(place: &Place, options: &[&str], command: &[&str]) -> Command {
     let mut setsid = place.command("setsid");
     setsid.arg(place.binary()).arg("run").args(options).arg("--").args(command);
@@ -47,8 +47,8 @@ fn of_session(session: u32) -> Vec<String> {
     found
 }
 
-/// Waits for the end of a session whose launcher has been reaped. What it leaves comes to this
-/// program to be reaped: the system's first process may take its time, and init waits for that.
+/// Waits for the end of a session whose launcher has been reaped. This program reaps the remaining processes as
+/// their subreaper: process 1 of the system may be slow to reap them, and init waits for that.
 fn assert_session_ended(session: u32, when: &str) {
     let ended = eventually(|| {
         let left = of_session(session);
@@ -61,7 +61,7 @@ fn assert_session_ended(session: u32, when: &str) {
     assert!(ended, "left behind {when}: {:?}", of_session(session));
 }
 
-/// No mount of the host's is ours, and only plans are kept.
+/// Asserts that the host has no mount of the sandbox, and that only plans are kept.
 fn assert_no_traces(place: &Place, before: &str) {
     place.assert_all_dead();
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -250,8 +250,8 @@ fn everything_ends_with_the_launchers_parent_pipe_or_not() {
 /// Starts a line of shell inside that says "ready". Not bash, which ignores SIGQUIT.
 fn ready(place: &Place, line: &str) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut palisade = place.palisade(&[], &["sh", "-c", line]);
-    // A group of its own: where the tests' own group is orphaned, as in a session without a shell,
-    // the kernel lets nobody in it be stopped from the keyboard (credentials(7)).
+    // In its own group: if the tests' own group is orphaned, as in a session without a shell,
+    // the kernel doesn't stop its processes from the keyboard (credentials(7)).
     std::os::unix::process::CommandExt::process_group(&mut palisade, 0);
     let mut child =
         palisade.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -297,8 +297,8 @@ fn signals_reach_the_command() {
 #[test]
 fn a_stop_stops_both_and_goes_on() {
     for place in everybody() {
-        // Waits without starting anything: a shell that is stopped in the middle of a vfork sleeps
-        // uninterruptibly and counts as stopped to nobody.
+        // The command waits without starting a process: a shell that is stopped in the middle of a vfork sleeps
+        // uninterruptibly, so its parent doesn't see it as stopped.
         place.outside(&format!("mkfifo '{}/go'", place.work.display()));
         let (mut child, _output) = ready(&place, "echo ready; read line <go; exit 6");
         let state = |letter: &str| {

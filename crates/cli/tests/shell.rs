@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade shell` with the shells and programs that people have, on a screen that is looked at.
+//! Tests `palisade shell` with common shells and programs, and checks what its screen shows.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 pub(crate) mod screen;

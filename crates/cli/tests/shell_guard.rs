@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade shell classify`, `trust` and `lists`, as scripts use them.
+//! Tests `palisade shell classify`, `trust` and `lists`, as scripts use them.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::path::Path;

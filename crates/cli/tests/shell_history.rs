@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade shell history`, as a user meets it.
+//! Tests `palisade shell history` from a user's view.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use palisade_shell::history::{Entry, Filter, Store};
@@ -50,7 +50,7 @@ impl Home {
     }
 
     fn run(&self, arguments: &[&str]) -> Answer {
-        // Without a controlling terminal, so that there is nobody to ask.
+        // Without a controlling terminal, so that it can't ask a user.
         let output = Command::new("setsid")
             .arg("--wait")
             .arg(env!("CARGO_BIN_EXE_palisade"))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade shell classify` with a model of the user's own. Without the feature `onnx` it is said that there is none.
+//! Tests `palisade shell classify` with a user's own model. Without the feature `onnx`, a message says that there are none.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 #![expect(clippy::cast_possible_truncation, reason = "bytes of numbers")]
 

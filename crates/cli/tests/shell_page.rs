@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happened in `palisade shell`, on its page and as numbers.
+//! Tests the page of `palisade watch` about the shell, and its counts.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::shell::screen::{PALISADE, Screen, Setting};

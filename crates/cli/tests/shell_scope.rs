@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade shell` with a palisaded that runs: lines are scopes, and what the kernel refuses is said where it happened.
+//! Tests `palisade shell` with a running palisaded: each line is a scope, and a refusal is shown below its line.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::scope::world::World;
@@ -66,7 +66,7 @@ fn scopes(world: &World) -> Vec<Value> {
     world.json(&["list", "--json"])["scopes"].as_array().unwrap().clone()
 }
 
-/// A line that is refused says so behind itself; the same outside of a scope does no such thing.
+/// A refused line shows the reason below itself; the same program outside a scope shows none.
 fn refused_where_it_happened(name: &str) {
     let world = World::new(DENIED);
     let file = world.copy("/bin/echo", "by-name");
@@ -80,7 +80,7 @@ fn refused_where_it_happened(name: &str) {
     screen.wait_for("hint: palisade scope events --scope");
     let text = screen.text();
     assert!(!text.lines().any(|line| line.trim() == "ran"), "{text}");
-    // The line's scope is told of by its command, and the shell at its prompt isn't in one.
+    // The event names the scope of the line by its command. The shell at its prompt isn't in a scope.
     let event = world.event(|event| event["why"]["text"] == "the name is denied");
     let scope = event["subject"]["scope"].as_u64().unwrap();
     until("end of the scope", || scopes(&world).iter().all(|found| found["scope"].as_u64() != Some(scope)));
@@ -159,7 +159,7 @@ fn settings_say_which_profile_a_line_has() {
         if tells {
             until("event", || told("/usr/bin/nproc") > seen);
         } else {
-            // Behind it came another line's, if any had been told.
+            // If bash had reported the line, the event of another line would follow.
             assert_eq!(told("/usr/bin/nproc"), seen, "{scope}");
         }
     }
@@ -260,7 +260,7 @@ fn known_late_or_never(world: &World, name: &str, screen: &mut Screen) -> Result
     if name == "fish" {
         return Ok(());
     }
-    // What a search finds and Enter runs isn't told by bash. zsh tells before it draws.
+    // bash doesn't report a line that its search finds and Enter runs. zsh reports it before it draws.
     screen.wait_for_last("$");
     screen.keys("\x12");
     screen.slowly("leep 600 ");
@@ -272,7 +272,7 @@ fn known_late_or_never(world: &World, name: &str, screen: &mut Screen) -> Result
     searched
 }
 
-/// Whatever the proxy knows of a line, it has its scope until it is over.
+/// Whatever the proxy knows about a line, the line has its scope until it ends.
 #[test]
 fn a_line_that_is_known_late_or_never_has_its_scope() {
     if !possible() {
@@ -337,7 +337,7 @@ fn an_ordinary_user_has_it_too() {
     );
 }
 
-/// Types so many lines, each of which must run although nobody answers.
+/// Types five lines. Each must run, although no daemon answers.
 fn all_run(screen: &mut Screen, from: usize) {
     for line in from..from + 5 {
         typed(screen, &format!("echo li''ne {line}"));
@@ -402,9 +402,9 @@ fn lines_run_when_the_daemon_dies_midway() {
     world.end("-KILL");
     screen.keys("\x04");
     all_run(&mut screen, 0);
-    // The next daemon takes over, finds the shell marked for a line that is over, and is told so.
+    // The next daemon starts, finds the shell marked for a line that has ended, and is told that it has.
     world.start(&[]);
-    // A line that it doesn't answer in time has no mark of its own, and no reason behind it.
+    // If the daemon doesn't answer in time for a line, the line has no mark of its own, and no reason is shown for it.
     let mut number = 0;
     until("reason", || {
         number += 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lot of output through `palisade shell`, whose memory stays what it was.
+//! Sends a lot of output through `palisade shell`. Its memory must not grow.
 //!
 //! `PALISADE_SHELL_SOAK` says how many MiB; 10,240 take minutes.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
@@ -48,7 +48,7 @@ fn memory_is_flat_whatever_is_printed() {
     .unwrap();
     let config = home.path().join(".config/palisade");
     fs::create_dir_all(&config).unwrap();
-    // Links, too: they look at all that is printed.
+    // `links` is included because it reads all output.
     let modules =
         "[\"keymap\", \"incognito\", \"pick\", \"ghost\", \"history\", \"guard\", \"status\", \"links\"]";
     fs::write(config.join("shell.toml"), format!("schema = 1\nmodules = {modules}\n")).unwrap();
@@ -63,12 +63,12 @@ fn memory_is_flat_whatever_is_printed() {
     }
     command.env("HOME", home.path()).env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8");
     let mut child = terminal::start(&mut command, &inner, &[]).unwrap();
-    // Who reads to the end must not hold the other end.
+    // The test reads to the end of output, so it must not keep the other end open.
     drop((command, inner));
     let mut reader = File::from(outer.try_clone().unwrap());
     let mut keys = File::from(outer);
     read_until(&mut reader, b"$ \x1b]133;B", |_| ());
-    // Text, colours, a title, letters of two bytes, an address, a command that nobody ends, invalid bytes.
+    // Text, colours, a title, letters of two bytes, an address, a command without an end, invalid bytes.
     let line = r"$(printf 'some text \e[1;32mand\e[0m \e]0;title\a \303\251 https://example.org/x?y \e]52;never \377\030')";
     let bytes = mebibytes << 20;
     keys.write_all(format!("yes \"{line}\" | head -c {bytes}; echo so''ak\r").as_bytes()).unwrap();

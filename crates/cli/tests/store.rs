@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The system's store: what a user's programs write is neither policy nor plan any more.
+//! Tests the system store: files that a user's programs write no longer count as policies or plans.
 //!
-//! Each test has a `/var/lib` and an `/etc/palisade` of its own, in a mount namespace: on the host other launches go on as before.
+//! Each test has its own `/var/lib` and `/etc/palisade` in a mount namespace, so other launches on the host aren't affected.
 
 use crate::support::{Place, Run, everybody, has, job};
 
@@ -14,7 +14,7 @@ fn people() -> Option<(Place, Place)> {
 const SYSTEM: &str = "schema = 1\nname = \"app\"\n[program]\npath = \"/bin/sh\"\narguments = [\"-c\", 'echo system $(ls -d /opt 2>&1)', \"x\"]\n";
 const USERS: &str = "schema = 1\nname = \"app\"\ninherits = []\n[program]\npath = \"/bin/sh\"\narguments = [\"-c\", 'echo users $(ls -d /opt 2>&1)', \"x\"]\n";
 
-/// Runs a script as root where there is a system of its own. `$P` is palisade, `as` runs a line as the user.
+/// Runs a script as root, in a mount namespace with its own system directories. `$P` is palisade, `as` runs a line as the user.
 fn script(root: &Place, user: &Place, lines: &str) -> Run {
     let name = user.name();
     let home = user.home.display();

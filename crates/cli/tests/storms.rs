@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Storms of files in four languages, each with 16 threads or as many tasks: files are made, changed, moved, read and
-//! removed. Inside nothing is lost, and how long it takes is printed beside how long it takes outside.
+//! Tests storms of file operations in four languages, each with 16 threads or as many tasks that make, change, move, read and
+//! remove files. Inside no file is lost, and the time inside is printed beside the time outside.
 //!
 //! `PALISADE_STORM` files, 1,000 by default; `./x test soak` takes 50,000.
 

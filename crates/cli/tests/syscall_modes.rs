@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls by program: learned, then enforced or asked for.
+//! Tests the syscall modes by program: calls are learned, then enforced, or the user is asked.
 
 use crate::support::job::below;
 use crate::support::terminal::{Terminal, words};
@@ -125,7 +125,7 @@ fn a_program_is_not_its_name() {
     }
 }
 
-/// What an older palisade kept by the name of a command isn't lost, and isn't in force before somebody says so.
+/// What an older Palisade learned under the name of a command is kept, and takes effect only after the user merges it.
 #[test]
 fn what_was_kept_by_a_name_is_taken_over_when_it_is_asked_for() {
     for place in everybody() {
@@ -168,14 +168,14 @@ fn calls_are_the_programs_that_made_them() {
     }
 }
 
-/// Which program a thread runs is remembered for a moment, and not beyond an execution, whoever asked for it.
+/// The broker remembers for a moment which program a thread runs. It forgets that at an exec, whichever thread executed.
 #[test]
 fn a_program_makes_its_first_calls_itself() {
     for place in everybody() {
         place.outside(
             "cp $(readlink -f $(command -v cat)) one && cp one two && cp one three && echo done >text",
         );
-        // Those are over before what was remembered is forgotten anyway. The first thread goes on calling until it is gone.
+        // These processes end before the memory would expire anyway. The first thread continues to call until the exec ends it.
         let line = "import os, threading\n\
                     def calls():\n\
                     \x20   while True: os.close(os.open('text', os.O_RDONLY))\n\
@@ -223,7 +223,7 @@ fn a_profile_says_the_mode() {
     }
 }
 
-/// Who is allowed to make a call isn't allowed more by that: names stay protected, and what is always refused stays so.
+/// Allowing a call allows nothing else: names stay protected, and calls that are always refused stay refused.
 #[test]
 fn the_broker_judges_names_in_every_mode() {
     for place in everybody() {
@@ -293,7 +293,7 @@ fn threads_forks_and_signals_go_on_while_calls_are_learned() {
     }
 }
 
-/// Whoever judges calls is killed: none is made any more.
+/// The test kills the broker, which judges calls: after that no call is made.
 #[test]
 fn without_a_judge_nothing_is_allowed() {
     for place in everybody() {
@@ -402,7 +402,7 @@ fn the_user_is_asked_what_may_be_called() {
     }
 }
 
-/// A store that can't be used: what is confined runs, and it is said; what would be enforced isn't guessed.
+/// If the store can't be used, a confined command still runs, and a message says so. A launch that would enforce is refused.
 #[test]
 fn a_store_that_cannot_be_used_is_no_permission() {
     for place in everybody() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade syscalls`, as a user meets it: what it prints, what it changes, what it refuses.
+//! Tests `palisade syscalls` from a user's view: what it prints, what it changes, what it refuses.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use palisade_syscall::Syscall;
@@ -58,7 +58,7 @@ impl Home {
     }
 
     fn run(&self, arguments: &[&str]) -> Answer {
-        // Without a controlling terminal, so that there is nobody to ask.
+        // Without a controlling terminal, so that it can't ask a user.
         let output = Command::new("setsid")
             .arg("--wait")
             .arg(env!("CARGO_BIN_EXE_palisade"))
@@ -93,7 +93,7 @@ impl Home {
         value
     }
 
-    /// What is said when it can't be done.
+    /// The message when it can't be done.
     fn problem(&self, arguments: &[&str]) -> String {
         let Answer { code, out, err } = self.run(arguments);
         assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {err}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Package managers and the like do inside, by default options, what they do outside: each that is installed here.
-//! (cargo: `applications`.) `PALISADE_TEST_TOOLS` names more directories in which they are looked for, as `PATH` does.
+//! Tests that package managers and similar tools do the same inside, by default options, as outside. It tries each that is
+//! installed. (cargo: `applications`.) `PALISADE_TEST_TOOLS` names more directories in which they are looked for, as `PATH` does.
 
 use crate::support::{PATH, Place, everybody, has, job, ordinary, root};
 use std::process::Stdio;
@@ -8,9 +8,9 @@ use std::process::Stdio;
 struct Work {
     /// The feature that the machine must have.
     tool: &'static str,
-    /// It is one of the system's, for everybody; others are as whoever runs the tests has installed them.
+    /// Whether it belongs to the system, for all users. The others are as the user that runs the tests has installed them.
     system: bool,
-    /// It takes its time, and is left to `PALISADE_OBEYED=all`.
+    /// Whether it is slow, so that it runs only with `PALISADE_OBEYED=all`.
     slow: bool,
     /// Done outside, first.
     before: &'static str,
@@ -114,7 +114,7 @@ const WORKS: &[Work] = &[
     },
 ];
 
-/// Runs a line with the tools in a directory of its own below `work`, which `before` has filled.
+/// Runs a line with the tools in its own directory below `work`, which `before` has filled.
 fn work(place: &Place, inside: bool, work: &Work) -> job::Run {
     let directory = if inside { "inside" } else { "outside" };
     place.outside(&format!("mkdir ~/work/{directory}; cd ~/work/{directory}; {}", work.before));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The verbs that read and trust, as a user meets them: what they print, where, and how they end.
+//! Tests the verbs that read, and those that trust, from a user's view: what they print, where, and their exit codes.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use serde_json::Value;

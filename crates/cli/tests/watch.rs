@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade watch`, with a store that the test fills.
+//! Tests `palisade watch` with a store that the test fills.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use palisade_acceptance::patience::Patience;
@@ -78,7 +78,7 @@ impl Home {
         let mut command = Command::new(env!("CARGO_BIN_EXE_palisade"));
         command
             .arg("watch")
-            // Nobody's: no palisaded of this machine tells anything.
+            // A socket without a server, so that no palisaded of this machine sends events.
             .arg("--socket")
             .arg(self.root.path().join("guard.sock"))
             .args(arguments)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade watch` with a palisaded that the test plays: what it tells beside the store, and what is wanted of all that.
+//! Tests `palisade watch` with a simulated palisaded: the events that it adds to those of the store, and the selection from both.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use crate::watch::{Home, next};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 enum Act {
     Tell(Box<Event>),
     Missed(u64),
-    /// Say something that no version has said yet.
+    /// Send a message of a kind that no version has sent yet.
     Strange,
     End,
 }
@@ -255,7 +255,7 @@ fn only_what_is_wanted() {
     }
 }
 
-/// palisaded isn't asked for what isn't wanted, and is told what is.
+/// `palisade watch` asks palisaded only for the events that the user requested, and tells it which those are.
 #[test]
 fn palisaded_is_asked_for_what_is_wanted() {
     let world = World::new();
@@ -320,7 +320,7 @@ fn many_events_at_once_are_all_shown() {
     assert_eq!(following.end().code(), Some(0), "as many as were wanted");
 }
 
-/// palisaded that is stopped holds nobody up, and nothing else is said than that.
+/// A stopped palisaded doesn't delay the verb for long, and the only effect is one note.
 #[test]
 fn a_palisaded_that_does_not_answer_is_waited_for_a_moment_only() {
     let home = Home::new();
@@ -333,7 +333,7 @@ fn a_palisaded_that_does_not_answer_is_waited_for_a_moment_only() {
     assert!(answer.code == 0 && answer.out.contains(" write /a: "), "{answer:?}");
 }
 
-/// Another version at the socket is said with what to do, and the store is shown all the same.
+/// If the palisaded at the socket has another version, a message says what to do, and the store is shown even so.
 #[test]
 fn a_palisaded_of_another_version_is_said_once() {
     let home = Home::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the kernel gives no user namespaces, as in many containers: a clear refusal, or, if the
-//! user says so, the walls that are left.
+//! Tests a kernel without user namespaces, as in many containers: a clear refusal, or the remaining walls if
+//! the user asks for them.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{self, everybody};

@@ -1,46 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is wrong with the guard, for as long as it is.
+//! The alarms: what is wrong with the guard now. An alarm lasts as long as its cause.
 
 use crate::saying::say;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What can be wrong. Of each there is one alarm, the latest.
+/// What can be wrong. Each kind has at most one alarm, the latest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trouble {
     /// The kernel's questions can't be read.
     Questions,
     /// The trust database isn't there, or can't be opened.
     NoTrust,
-    /// It isn't what packages and trust files say.
+    /// The trust database differs from what packages and trust files say.
     OldTrust,
-    /// What packages and trust files change isn't heard of.
+    /// Changes of packages and trust files aren't reported.
     DeafToPackages,
-    /// What the rules deny is only said, although it is to be refused.
+    /// What the rules deny is only reported, although it should be refused.
     OnlySaid,
-    /// What was read again isn't in force.
+    /// Settings, rules or trust files were read again and couldn't be put in force.
     Reload,
-    /// What was tried can't be taken back.
+    /// What was tried can't be reverted.
     Trial,
-    /// BPF LSM does something else than the guard.
+    /// BPF LSM is in another state than the guard.
     Lsm,
-    /// Changes of files aren't heard of.
+    /// Changes of files aren't reported.
     DeafToFiles,
-    /// Something is refused because it can't be looked at.
+    /// A file is refused because it can't be examined.
     Unread,
-    /// The mounts can't be looked at.
+    /// The mounts can't be read.
     Mounts,
-    /// Nobody answers when palisaded is stopped.
+    /// No other process answers while palisaded is stopped.
     NoStandby,
-    /// libmagic isn't asked.
+    /// libmagic isn't available.
     NoKinds,
-    /// Rights that aren't needed are kept.
+    /// Capabilities that aren't needed are kept.
     Rights,
-    /// System calls that aren't needed can be made.
+    /// System calls that aren't needed are still allowed.
     Calls,
 }
 
-/// What is wrong now.
+/// The alarms that are active now.
 #[derive(Debug, Default)]
 pub(crate) struct Alarms(Mutex<BTreeMap<Trouble, String>>);
 
@@ -49,20 +49,20 @@ impl Alarms {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something is wrong: said, and shown until it is over.
+    /// Raises an alarm: logs it, and shows it until its cause is gone.
     pub(crate) fn raise(&self, trouble: Trouble, what: String) {
         say(&format!("palisaded: alarm: {what}"));
         self.all().insert(trouble, what);
     }
 
-    /// Something is wrong: said if it wasn't before.
+    /// Raises an alarm, and logs it only if it isn't active already.
     pub(crate) fn raise_once(&self, trouble: Trouble, what: String) {
         if !self.all().contains_key(&trouble) {
             self.raise(trouble, what);
         }
     }
 
-    /// It isn't wrong any more; whether it was.
+    /// Ends an alarm. Returns whether it was active.
     pub(crate) fn clear(&self, trouble: Trouble) -> bool {
         let ended = self.all().remove(&trouble);
         if let Some(what) = &ended {
@@ -71,7 +71,7 @@ impl Alarms {
         ended.is_some()
     }
 
-    /// In words.
+    /// The texts of all alarms.
     pub(crate) fn list(&self) -> Vec<String> {
         self.all().values().cloned().collect()
     }

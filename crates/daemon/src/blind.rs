@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What fanotify can't see, and what closes it: said in `palisade guard status`, so that nobody relies on it.
+//! The list of what fanotify can't see, and how to close each gap. `palisade guard status` shows it, so that administrators
+//! don't rely on what isn't covered.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,9 +9,9 @@ fn number(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Each in a sentence, with a command. What is closed on this host is left out.
+/// One sentence for each gap, with a command. Gaps that are closed on this host are left out.
 ///
-/// `lsm` if BPF LSM is in force and refuses what nobody was asked about.
+/// `lsm`: BPF LSM is in force, and refuses what fanotify didn't ask about.
 pub(crate) fn spots(lsm: bool) -> Vec<String> {
     let mut spots = Vec::new();
     // 0: everything, 1: not executable unless asked for, 2: never executable.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The system calls that the daemon and what it starts may make once it has begun: `data/guard.list` of the crate `syscall`.
+//! The seccomp filter that the daemon installs after its start, for itself and for the processes that it starts. The list is
+//! `data/guard.list` of the crate `syscall`.
 //!
-//! Whoever takes the daemon over still has its descriptors and capabilities: this bounds which parts of the kernel they
-//! can be used on, for every thread and for the processes that it starts: the reader of packages, and the standby.
+//! A compromised daemon still has its descriptors and capabilities. The filter limits which parts of the kernel these can
+//! be used on, for every thread and for the processes that the daemon starts: the reader of packages, and the standby.
 
 use palisade_sys::seccomp::{self, Probe};
 use palisade_syscall::confined::{Confined, Outside};
@@ -22,21 +23,21 @@ pub(crate) enum OtherCalls {
     Allow,
 }
 
-/// Why there is no filter.
+/// Why the filter isn't in force.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfinementError {
-    /// The list.
+    /// The list of system calls can't be used.
     #[error("the list of system calls: {0}")]
     List(#[from] palisade_syscall::Error),
-    /// The kernel.
+    /// The kernel refuses the filter.
     #[error("the kernel doesn't take the filter of system calls: {0}")]
     Install(#[from] Errno),
 }
 
-/// Puts the filter on every thread that there is and will be.
+/// Installs the filter for every present and future thread.
 ///
 /// # Errors
-/// When the kernel doesn't take it; the daemon can go on without.
+/// When the kernel refuses the filter. The daemon can run without it.
 pub(crate) fn begin(other: OtherCalls) -> Result<(), ConfinementError> {
     let outside = match other {
         OtherCalls::Refuse => Outside::Refused,
@@ -49,7 +50,7 @@ pub(crate) fn begin(other: OtherCalls) -> Result<(), ConfinementError> {
     Ok(seccomp::install_everywhere(&confined.told.program, true)?)
 }
 
-/// Calls that whoever takes the daemon over would like to make, each with arguments with which it does nothing.
+/// System calls that an attacker in a compromised daemon would make. The arguments are such that each call has no effect.
 const TRIED: &[(&str, [u64; 6])] = &[
     ("ptrace", [1, 0, 0, 0, 0, 0]),
     ("process_vm_writev", [0, 0, 0, 0, 0, 1]),
@@ -77,7 +78,7 @@ const TRIED: &[(&str, [u64; 6])] = &[
     ("socket", [2, 1, 0, 0, 0, 0]),
     ("socket", [16, 3, 0, 0, 0, 0]),
     ("bind", [u64::MAX, 0, 0, 0, 0, 0]),
-    // Memory that is written and executed.
+    // Memory that is writable and executable.
     ("mmap", [0, 4096, 7, 0x22, u64::MAX, 0]),
     ("mprotect", [0, 4096, 4, 0, 0, 0]),
     // TIOCSTI.
@@ -86,7 +87,7 @@ const TRIED: &[(&str, [u64; 6])] = &[
     ("prctl", [8, 7, 0, 0, 0, 0]),
 ];
 
-/// Tries them in children of this process, under the filter, and says what became of each.
+/// Tries these calls in child processes under the filter, and reports the result of each.
 pub(crate) fn prove(other: OtherCalls) -> ExitCode {
     if let Err(error) = begin(other) {
         crate::saying::say(&format!("palisaded: error: {error}"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the command line asks of the daemon.
+//! The guard's control socket, and the answers to requests of the command line.
 
 use crate::conversation::{self, Talks, Words};
 use crate::followers::Interest;
@@ -14,16 +14,17 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// So long it may take until a palisaded that was killed has gone.
+/// How long to wait until a palisaded that was killed has ended.
 const GONE: Duration = Duration::from_secs(1);
 
-/// Makes the socket. One that nobody answers at any more is replaced.
+/// Makes the socket. Replaces a socket at which no process answers.
 pub(crate) fn listen(path: &Path) -> Result<UnixListener, GuardError> {
     let failed = |source| GuardError::Socket { path: path.to_owned(), source };
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).map_err(failed)?;
     }
-    // What one that was killed had just started ends with it, and until then has its socket, too.
+    // A process that a killed palisaded had just started ends soon after it. Until then that process has the old socket
+    // open.
     let until = Instant::now() + GONE;
     loop {
         match UnixStream::connect(path) {
@@ -36,12 +37,13 @@ pub(crate) fn listen(path: &Path) -> Result<UnixListener, GuardError> {
         }
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
-    // Whoever may look at the host may look at the guard; what changes anything is root's, and checked.
+    // Every user may ask about the guard's state. Requests that change anything are root's only; this is checked for each
+    // request.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed)?;
     Ok(listener)
 }
 
-/// Hashes a file for root, whom the rules may refuse it.
+/// Hashes a file for root, because the rules may refuse root to open it.
 fn measured(file: BorrowedFd<'_>) -> Response {
     match Meter::default().measure_path(file) {
         Ok(measured) => Response::Measured { size: measured.size, sha256: measured.sha256.to_string() },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Conversations over one of the daemon's sockets: how many there may be at once, and how each begins and ends.
+//! Serves conversations over the daemon's sockets: limits how many there are at once, and begins and ends each.
 
 use crate::followers::Following;
 use crate::saying::say_of_users;
@@ -14,33 +14,34 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long somebody may say nothing who is to ask.
+/// How long a client may stay silent before it sends a request.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who answers at a socket.
+/// A service that answers at a socket.
 pub(crate) trait Talks: Send + Sync + 'static {
     /// What the conversations are about.
     const ABOUT: &'static str;
     /// The threads' name.
     const THREAD: &'static str;
-    /// Conversations of ordinary users at once, and of root: root is heard whatever the others do.
+    /// The most conversations of ordinary users at once, and the most of root. The limits are separate, so that ordinary
+    /// users can't keep root out.
     const MOST: usize;
-    /// Conversations of one ordinary user at once: the others shall be heard, too.
+    /// The most conversations of one ordinary user at once, so that one user can't keep the others out.
     const EACH: usize;
 
-    /// Whether no more are begun.
+    /// Whether the service ends, and no conversation begins any more.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// A whole conversation.
+    /// Has one whole conversation.
     fn talk(&self, connection: &mut Connection) -> Result<(), ProtocolError>;
 
-    /// The last conversation has ended; none begins meanwhile.
+    /// Called when the last conversation has ended; none begins during the call.
     fn is_alone(&self) {}
 }
 
-/// Conversations that go on, by user.
+/// The number of conversations now, by user.
 #[derive(Default)]
 struct Seats(Mutex<HashMap<u32, usize>>);
 
@@ -70,7 +71,7 @@ impl Seats {
     }
 }
 
-/// Serves as long as the process lives, or until somebody comes when it is over.
+/// Serves until the process ends. If the service is over, ends at the next connection.
 pub(crate) fn serve<S: Talks>(service: &Arc<S>, listener: &UnixListener) {
     let seats = Arc::new(Seats::default());
     for stream in listener.incoming() {
@@ -78,7 +79,7 @@ pub(crate) fn serve<S: Talks>(service: &Arc<S>, listener: &UnixListener) {
             return;
         }
         let Ok(stream) = stream else {
-            // Descriptors are used up; some conversation will end.
+            // No descriptor is free; some conversation will end.
             std::thread::sleep(Duration::from_millis(50));
             continue;
         };
@@ -108,7 +109,7 @@ fn converse<S: Talks>(service: &S, stream: UnixStream) {
     }
 }
 
-/// The next request. One that can't be understood is refused, and the one behind it taken.
+/// Receives the next request. Refuses one that can't be understood, and takes the next.
 pub(crate) fn next<Q: DeserializeOwned, A: Serialize>(
     connection: &mut Connection,
     refused: impl Fn(Refusal) -> A,
@@ -125,17 +126,17 @@ pub(crate) fn next<Q: DeserializeOwned, A: Serialize>(
     }
 }
 
-/// How events are told over a socket.
+/// How a socket's protocol expresses events.
 pub(crate) struct Words<A> {
     /// One event.
     pub(crate) event: fn(Arc<Event>) -> A,
-    /// So many were missed.
+    /// This number of events was missed.
     pub(crate) missed: fn(u64) -> A,
-    /// It is done, in words.
+    /// The request is done; in words.
     pub(crate) done: fn(String) -> A,
 }
 
-/// Tells what is remembered and, unless it `ends` there, what comes, until it is over or whoever is told has gone.
+/// Sends the remembered events and, unless it `ends` there, new events, until the service is over or the follower is gone.
 pub(crate) fn tell<A: Serialize>(
     connection: &mut Connection,
     following: &Following,
@@ -162,7 +163,8 @@ pub(crate) fn tell<A: Serialize>(
                 if is_over() {
                     return Ok(());
                 }
-                // Whoever follows says nothing any more, so that it says something means that it has gone.
+                // A follower sends nothing after its request. Anything but a timeout means that it has closed the
+                // connection.
                 match connection.receive_within::<serde::de::IgnoredAny>(Some(Duration::from_millis(1))) {
                     Err(ProtocolError::TooSlow) => {}
                     _ => return Ok(()),
@@ -186,7 +188,7 @@ mod tests {
         done: |said| Response::Done { said },
     };
 
-    /// A follower's conversation, and the other end of it.
+    /// A follower's conversation, and the thread that reads its other end.
     fn follow(followers: &Followers, ends: bool, past: bool) -> (Connection, std::thread::JoinHandle<()>) {
         let following = followers.add(Interest::of(0), past, |_all| ());
         for number in 0..1024 + 10 {
@@ -214,7 +216,7 @@ mod tests {
             let Response::Event(event) = next() else { panic!("{number}: no event") };
             assert_eq!(event.object.to_string(), format!("/{number}"));
         }
-        // Whoever has gone ends it.
+        // Closing the follower's end ends the conversation.
         drop(reader);
         told.join().unwrap();
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host can't do without, labelled before anybody needs it.
+//! Labels in advance the files that the host can't do without.
 //!
-//! With `on-death = "closed"` nobody labels any more once the guard has died: what wasn't used before would be refused
-//! for ever, also the shell by which somebody sets things right. So these files have their labels from the beginning.
+//! With `on-death = "closed"`, no process labels files any more after the guard has died. Files that weren't used before
+//! would then be refused for ever, also the shell that an administrator needs for repair. So these files get their labels
+//! at the start.
 
 use crate::lsm::{Labels, Lsm};
 use palisade_guard::decide::Decider;
@@ -16,12 +17,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The guard's own programs.
+/// The guard's own programs, `palisade` and `palisaded`.
 pub(crate) fn own_programs() -> Vec<PathBuf> {
     std::env::current_exe().into_iter().flat_map(|own| [own.with_file_name("palisade"), own]).collect()
 }
 
-/// Labels what of it the rules allow, where labels outlive the guard. Nobody may put something else in force meanwhile.
+/// Labels those of these files that the rules allow, if labels outlive the guard. The caller must hold the lock on what is
+/// in force.
 pub(crate) fn label(lsm: &Arc<Lsm>, policy: &Policy, trust: &Trusted) {
     if !lsm.is_pinned() {
         return;
@@ -29,12 +31,12 @@ pub(crate) fn label(lsm: &Arc<Lsm>, policy: &Policy, trust: &Trusted) {
     let decider = Decider::new(&policy.rules);
     let labels = Labels(Arc::clone(lsm));
     for needed in safety::needed(&decider, trust, &own_programs()) {
-        // What is gone by now will be asked about when it is back.
+        // A file that is gone now will be asked about when it is back.
         let Ok(file) = File::open(&needed.path) else { continue };
         let file = file.as_fd();
         let is_linker =
             || needed.path.canonicalize().is_ok_and(|path| policy.is_linker(path.as_os_str().as_bytes()));
-        // Rules may say that nobody executes the linker; programs that name it map it.
+        // The rules may deny executing the linker; programs that name it as their interpreter map it.
         let wanted = if policy.starts() == Starts::Opens && is_linker() { Use::Map } else { needed.wanted };
         if !labels.permits(file, wanted) {
             labels.give(file, wanted, &mut || needed.is_allowed(file, &decider, trust));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is told what happens, as it happens. Nobody is waited for: a follower that is slow misses events, and is told how
-//! many.
+//! Sends events to followers as they happen, and remembers the latest. The sender never waits: a slow follower misses
+//! events and is told how many.
 
 use palisade_event::Event;
 use std::collections::VecDeque;
@@ -8,36 +8,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Events that are remembered.
+/// How many events are remembered.
 const REMEMBERED: usize = 4096;
-/// Events that wait for one follower, at most.
+/// The most events that wait for one follower.
 const WAITING: usize = 1024;
 
-/// An event, and who may hear of it beside root.
+/// An event, and which user may see it besides root.
 #[derive(Debug, Clone)]
 pub(crate) struct News {
     pub(crate) event: Arc<Event>,
-    /// The user whose it is; none: root's only.
+    /// The user whose process caused the event; if none, only root may see it.
     pub(crate) user: Option<u32>,
-    /// Somebody wants it logged. What isn't is told to who asked for all, and not remembered.
+    /// Whether the rules or settings want it logged. An event that isn't logged is sent only to followers that asked for
+    /// all, and isn't remembered.
     pub(crate) logged: bool,
 }
 
-/// Which events a follower is told.
+/// Which events a follower gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interest {
-    /// Of this user; none: everybody's.
+    /// Only of this user; if none, of all users.
     pub(crate) user: Option<u32>,
-    /// Of this scope; none: of all.
+    /// Only of this scope; if none, of all scopes.
     pub(crate) scope: Option<u32>,
     /// Only what was refused or ended.
     pub(crate) refused: bool,
-    /// What nobody wants logged, too.
+    /// Also events that aren't logged.
     pub(crate) all: bool,
 }
 
 impl Interest {
-    /// What this user may hear of: root of everything.
+    /// The events that this user may see; root may see all.
     pub(crate) fn of(uid: u32) -> Self {
         Self { user: (uid != 0).then_some(uid), scope: None, refused: false, all: false }
     }
@@ -50,7 +51,7 @@ impl Interest {
     }
 }
 
-/// Those who are told.
+/// The followers, and the remembered events.
 #[derive(Debug, Default)]
 pub(crate) struct Followers(Mutex<State>);
 
@@ -58,7 +59,7 @@ pub(crate) struct Followers(Mutex<State>);
 struct State {
     past: VecDeque<News>,
     list: Vec<Follower>,
-    /// Of the next follower.
+    /// The next follower's number.
     number: u64,
     missed: u64,
 }
@@ -71,19 +72,19 @@ struct Follower {
     missed: Arc<AtomicU64>,
 }
 
-/// A follower's end.
+/// A follower's receiving end.
 #[derive(Debug)]
 pub(crate) struct Following {
-    /// By this it is taken away again.
+    /// The number by which the follower is removed.
     pub(crate) number: u64,
-    /// What was remembered, if that was asked for.
+    /// The remembered events, if they were wanted.
     pub(crate) past: Vec<Arc<Event>>,
     events: Receiver<Arc<Event>>,
     missed: Arc<AtomicU64>,
 }
 
 impl Following {
-    /// What comes.
+    /// New events.
     pub(crate) fn events(&self) -> &Receiver<Arc<Event>> {
         &self.events
     }
@@ -95,7 +96,8 @@ impl Following {
 }
 
 impl Followers {
-    /// One more; with those events that are remembered, if `past`. `tell` hears whether somebody wants all.
+    /// Adds a follower. If `past`, it also gets the remembered events. `tell` is told whether any follower wants all
+    /// events.
     pub(crate) fn add(&self, interest: Interest, past: bool, tell: impl FnOnce(bool)) -> Following {
         let (sender, events) = sync_channel(WAITING);
         let missed = Arc::new(AtomicU64::new(0));
@@ -113,19 +115,19 @@ impl Followers {
         Following { number, past, events, missed }
     }
 
-    /// One less.
+    /// Removes a follower. `tell` is told whether any follower still wants all events.
     pub(crate) fn remove(&self, number: u64, tell: impl FnOnce(bool)) {
         let mut state = self.state();
         state.list.retain(|follower| follower.number != number);
         tell(state.list.iter().any(|follower| follower.interest.all));
     }
 
-    /// Events that slow followers missed, of all of them.
+    /// How many events slow followers missed, in total.
     pub(crate) fn missed(&self) -> u64 {
         self.state().missed
     }
 
-    /// Hands it to each who wants it.
+    /// Sends an event to each follower that wants it.
     pub(crate) fn tell(&self, news: News) {
         let mut state = self.state();
         let State { list, missed, .. } = &mut *state;
@@ -164,7 +166,7 @@ pub(crate) mod tests {
     };
     use std::time::SystemTime;
 
-    /// A refusal of the guard's, of a process of `uid`.
+    /// An event: the guard refused a process of `uid`.
     pub(crate) fn refusal(uid: u32, path: &str) -> Event {
         let guard = Guard {
             decision: Decision::DenyAudit,
@@ -208,7 +210,7 @@ pub(crate) mod tests {
     #[test]
     fn root_hears_of_everybody_and_a_user_of_what_is_own() {
         let followers = Followers::default();
-        // What happened before, and what happens then.
+        // Events before a follower is added, and the same events afterwards.
         let tell = || {
             followers.tell(news(1000, true));
             followers.tell(news(1001, true));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A guard that runs, and what is in force.
+//! The running guard, and what changes the rules in force.
 //!
-//! - [`begin`]: its parts, how they begin and how they end
-//! - [`requests`]: what it is asked
-//! - [`error`]: why it doesn't do so
+//! - [`begin`]: begins and ends the guard's parts
+//! - [`requests`]: answers requests
+//! - [`error`]: why the guard doesn't begin or refuses a request
 
 mod begin;
 mod error;
@@ -40,7 +40,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// A guard that runs.
+/// A running guard.
 pub(crate) struct Guard {
     options: Options,
     pub(crate) engine: Arc<Engine>,
@@ -48,9 +48,9 @@ pub(crate) struct Guard {
     followers: Arc<Followers>,
     trial: Trial,
     pub(crate) trust_updater: TrustUpdater,
-    /// Where libmagic is asked.
+    /// The connection to the process that runs libmagic.
     pub(crate) kinds: Arc<Kinds>,
-    /// Its process, until somebody looks after that.
+    /// The process that runs libmagic, until the supervisor takes it.
     pub(crate) nursery: Mutex<Option<Nursery>>,
     generation: AtomicU64,
     began: Instant,
@@ -59,18 +59,18 @@ pub(crate) struct Guard {
     waker: Waker,
     pub(crate) alarms: Alarms,
     lsm: Result<Arc<Lsm>, String>,
-    /// Whether the mounts are to be looked at again, because the last look failed for want of descriptors.
+    /// Whether to read the mounts again, because the last attempt had no free descriptor.
     looks_again: AtomicBool,
-    /// Whether somebody asked for the end.
+    /// Whether a request asked the guard to end.
     asked_to_end: AtomicBool,
-    /// Whether nothing is judged because the trust database isn't there.
+    /// Whether the guard judges nothing because the trust database isn't there.
     incomplete: AtomicBool,
     journal: SyncSender<Judged>,
-    /// One at a time changes what is in force.
+    /// Held by the thread that changes what is in force; one thread at a time.
     changing: Mutex<()>,
 }
 
-/// Somebody hears of decisions as they are made, until this is dropped.
+/// A follower of decisions as they are made, until this is dropped.
 pub(crate) struct Follower<'g> {
     guard: &'g Guard,
     pub(crate) following: Following,
@@ -79,12 +79,12 @@ pub(crate) struct Follower<'g> {
 impl Drop for Follower<'_> {
     fn drop(&mut self) {
         let Guard { followers, engine, .. } = self.guard;
-        // Without anybody who wants all, the kernel may answer by itself again.
+        // When no follower wants all events, the kernel may answer by itself again.
         followers.remove(self.following.number, |all| engine.follow_all(all));
     }
 }
 
-/// Whether these rules would stop the host.
+/// Checks whether these rules would stop the host.
 fn check_safety(policy: &Policy, trust: &Trusted, options: &Options) -> Result<(), GuardError> {
     let decider = Decider::new(&policy.rules);
     let stopped = safety::stopped(&decider, trust, &essential::own_programs());
@@ -108,19 +108,19 @@ impl Guard {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Ends everything; the kernel says yes from then on.
+    /// Ends the guard's threads. From then on the kernel allows everything.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         self.waker.wake();
     }
 
-    /// Somebody asked for the end: what stays when the guard dies goes as well.
+    /// Ends the guard on request. Also removes what would stay in force after the guard's death.
     pub(crate) fn end(&self) {
         self.asked_to_end.store(true, Ordering::Relaxed);
         self.stop();
     }
 
-    /// Refuses from now on what the rules deny, or only says so.
+    /// Refuses what the rules deny from now on, or only reports it.
     fn enforce(&self, enforce: bool) {
         self.engine.enforce(enforce);
         if enforce {
@@ -129,14 +129,14 @@ impl Guard {
         }
     }
 
-    /// Has the kernel refuse by itself as the rules' refusals are: enforced, said, or neither.
+    /// Sets the mode of BPF LSM to that of the rules: refuse, only report, or neither.
     fn follow_mode(&self) {
         let Ok(lsm) = &self.lsm else { return };
         let incomplete = self.incomplete.load(Ordering::Relaxed);
         self.follows(lsm.set_mode((!incomplete).then(|| self.engine.is_enforcing())));
     }
 
-    /// Labels what must go on when the guard has died. Who calls it is the one who changes what is in force.
+    /// Labels the files that must stay usable after the guard has died. The caller must hold `changing`.
     fn label_essential(&self) {
         if let Ok(lsm) = &self.lsm {
             essential::label(lsm, &self.engine.policy(), &self.engine.trust());
@@ -144,7 +144,7 @@ impl Guard {
         }
     }
 
-    /// Watches what is mounted, as the settings say. Where that can't be found out now, the main thread looks again.
+    /// Watches the mounts as the settings say. If the mounts can't be read now, the main thread tries again.
     pub(super) fn look_at_mounts(&self) {
         let watch = self.engine.policy().settings.watch.clone();
         let mounts = std::fs::read("/proc/self/mountinfo");
@@ -159,7 +159,7 @@ impl Guard {
         self.follow_scope();
     }
 
-    /// Has the kernel leave alone what the settings leave out.
+    /// Makes BPF LSM skip what the settings leave out.
     fn follow_scope(&self) {
         let Ok(lsm) = &self.lsm else { return };
         let asked = self.engine.policy().settings.watch.asked;
@@ -173,12 +173,12 @@ impl Guard {
         }
     }
 
-    /// Whether the kernel refuses what nobody was asked about.
+    /// Whether the kernel refuses what fanotify didn't ask about.
     fn lsm_refuses(&self) -> bool {
         self.lsm.as_ref().is_ok_and(|lsm| lsm.mechanism().in_force)
     }
 
-    /// What decides here, best first.
+    /// The mechanisms that decide on this host, best first.
     fn mechanisms(&self) -> Vec<Mechanism> {
         let fanotify = Mechanism {
             name: "fanotify".into(),
@@ -192,11 +192,11 @@ impl Guard {
         vec![fanotify, lsm]
     }
 
-    /// Decisions as they are made, and those that are remembered, if `past`.
+    /// Begins to follow decisions as they are made. If `past`, the remembered decisions come first.
     pub(crate) fn follow(&self, interest: Interest, past: bool) -> Follower<'_> {
         let following = self.followers.add(interest, past, |all| self.engine.follow_all(all));
         if interest.all {
-            // What the kernel answers by itself nobody hears of.
+            // What the kernel answers by itself isn't reported, so make it ask about everything.
             self.engine.ask_about_all();
         }
         Follower { guard: self, following }
@@ -206,7 +206,7 @@ impl Guard {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads everything again; what can't be understood changes nothing.
+    /// Reads settings, rules and trust files again. If one can't be understood, nothing changes.
     pub(crate) fn reload(&self, force: bool) -> Result<String, GuardError> {
         let _one = self.changing();
         let setup = Setup::read(&self.options.config, None, Writers::RootOnly)?;
@@ -245,7 +245,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Another trust database.
+    /// Puts another trust database in force.
     pub(crate) fn trust(&self, trust: Trusted) -> Result<(), GuardError> {
         let _one = self.changing();
         let policy = self.engine.policy();
@@ -267,7 +267,7 @@ impl Guard {
                     self.engine.enforce(true);
                     say("palisaded: the trust database is there: what the rules deny is refused from now on");
                 }
-                // Not even then is anything wrong with the database: who looks what is wrong needs it in force.
+                // The database is in force even if the rules aren't safe: an administrator needs it to find out why.
                 Err(error) => {
                     self.alarms
                         .raise(Trouble::OnlySaid, format!("what the rules deny is only said: {error}"));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! systemd's journal, where standard error leads to it: what is said has a priority, and a decision has fields to search by
-//! (`journalctl PALISADE_DECISION=deny`). By the journal's own protocol (<https://systemd.io/JOURNAL_NATIVE_PROTOCOL>).
+//! Writes messages to systemd's journal, if standard error leads there. A message has a priority, and a decision has fields
+//! to search by (`journalctl PALISADE_DECISION=deny`). Uses the journal's own protocol
+//! (<https://systemd.io/JOURNAL_NATIVE_PROTOCOL>).
 
 use palisade_event::{Event, Guard, Verdict};
 use rustix::fs::Stat;
@@ -9,33 +10,33 @@ use std::path::Path;
 
 const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// How important a line is: the numbers of syslog(3).
+/// The importance of a line: the numbers of syslog(3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// The guard doesn't do what it is for.
+    /// The guard doesn't do its work.
     Alert = 1,
     /// Something failed.
     Error = 3,
-    /// Somebody was refused something.
+    /// A process was refused something.
     Warning = 4,
-    /// Something that an administrator wants to know has changed.
+    /// Something changed that an administrator wants to know.
     Notice = 5,
     /// Anything else.
     Information = 6,
 }
 
-/// What is said.
+/// A message for the journal.
 #[derive(Debug)]
 pub(crate) struct Message {
-    /// For people, and without characters that mislead them.
+    /// For people: without characters that could mislead them.
     pub(crate) text: String,
     priority: Priority,
-    /// For programs: as they are.
+    /// For programs: unchanged.
     fields: Vec<(&'static str, String)>,
 }
 
 impl Message {
-    /// What a line is about is told by its beginning.
+    /// The message for a line. The beginning of the line determines its priority.
     pub(crate) fn of_line(text: String) -> Self {
         let about = text.strip_prefix("palisaded: ").unwrap_or(&text);
         let begins = |words: &[&str]| words.iter().any(|word| about.starts_with(word));
@@ -51,7 +52,7 @@ impl Message {
         Self { text, priority, fields: Vec::new() }
     }
 
-    /// A decision, whose line is `text`.
+    /// The message for a decision; `text` is its line.
     pub(crate) fn of_decision(text: String, event: &Event, guard: &Guard) -> Self {
         let priority = if guard.decision.allows() { Priority::Information } else { Priority::Warning };
         let number = |number: Option<u32>| number.unwrap_or(u32::MAX).to_string();
@@ -62,7 +63,7 @@ impl Message {
             ("PALISADE_PATH", event.object.to_string()),
             ("PALISADE_KIND", guard.file_kind.clone()),
             ("PALISADE_TRUSTED", u8::from(guard.trusted == Some(true)).to_string()),
-            // Of the process that asked: what begins with OBJECT_ is completed by the journal.
+            // About the process that asked. The journal adds further fields with the prefix OBJECT_ by itself.
             ("OBJECT_PID", number(event.subject.pid)),
             ("PALISADE_UID", number(event.subject.uid)),
             ("PALISADE_EXE", event.subject.program.clone()),
@@ -72,7 +73,7 @@ impl Message {
         Self { text, priority, fields }
     }
 
-    /// As the journal reads it.
+    /// The message in the journal's format.
     fn encoded(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let own = [
@@ -83,7 +84,7 @@ impl Message {
         ];
         for (name, value) in own.iter().chain(&self.fields) {
             bytes.extend(name.as_bytes());
-            // The end of a line would end the value, so its length goes before.
+            // A line break would end the value, so its length precedes it.
             if value.contains('\n') {
                 bytes.push(b'\n');
                 bytes.extend((value.len() as u64).to_le_bytes());
@@ -97,26 +98,26 @@ impl Message {
     }
 }
 
-/// The way to it.
+/// The connection to the journal.
 #[derive(Debug)]
 pub(crate) struct Journald(UnixDatagram);
 
 impl Journald {
-    /// Where systemd says that it has connected standard error to it, and that is still so.
+    /// The journal, if systemd says that standard error is connected to it and that is still so.
     pub(crate) fn behind_standard_error() -> Option<Self> {
         let said = std::env::var("JOURNAL_STREAM").ok()?;
         let is_it = rustix::fs::fstat(std::io::stderr()).is_ok_and(|found| is_named(&said, &found));
         is_it.then(|| UnixDatagram::unbound().ok().map(Self)).flatten()
     }
 
-    /// False if it takes no messages: what is written to standard error may reach it later.
+    /// Sends a message. Returns false if the journal accepts none; text on standard error may still reach it later.
     pub(crate) fn send(&self, message: &Message) -> bool {
-        // By its name each time: it is another socket once the journal has begun anew.
+        // Uses the path each time: a restarted journal has another socket there.
         self.0.send_to(&message.encoded(), Path::new(SOCKET)).is_ok()
     }
 }
 
-/// Whether this is the file of `JOURNAL_STREAM`, `DEVICE:INODE`.
+/// Whether `found` is the file that `JOURNAL_STREAM` names as `DEVICE:INODE`.
 fn is_named(said: &str, found: &Stat) -> bool {
     said.split_once(':').is_some_and(|(device, inode)| {
         device.parse() == Ok(found.st_dev) && inode.parse() == Ok(found.st_ino)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What would become of an open or exec that nobody has asked for, and why.
+//! Answers how the guard would decide a hypothetical open or exec, and why.
 
 use crate::guard::Guard;
 use palisade_event::{Detail, Event};
@@ -10,7 +10,7 @@ use palisade_guard::watch::Judged;
 use palisade_protocol::guard::{Refusal, Supposition};
 use std::path::Path;
 
-/// Judges as the guard would now.
+/// Judges as the guard would judge now.
 pub(crate) fn judge(guard: &Guard, supposition: &Supposition) -> Result<Event, Refusal> {
     let who = match supposition.pid {
         Some(pid) => Who::process(pid).ok_or_else(|| Refusal {

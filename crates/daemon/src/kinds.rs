@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! libmagic, asked in processes without rights: it is C, and reads what anybody writes.
+//! Runs libmagic in processes without rights, because libmagic is C code and reads files that any user can write.
 //!
-//! palisaded starts itself once more (`--tell-kinds`): the [`Nursery`], which loads libmagic and its database, and never sees a
-//! file. Each thread that needs libmagic makes a pair of sockets and hands one of them over; the nursery forks a child for it
-//! that has nothing else: no capability, no file, a user who owns none, and the calls of `data/kinds.list`. The beginning of a
-//! file goes to that child, and a name comes back.
+//! palisaded starts itself once more (`--tell-kinds`) as the [`Nursery`], which loads libmagic and its database and never
+//! sees a file. Each thread that needs libmagic makes a pair of sockets and passes one of them to the nursery. The nursery
+//! forks a child for that socket. The child has no capability and no other file, runs as a user who owns nothing, and may
+//! make only the calls of `data/kinds.list`. The thread sends the beginning of a file to its child and receives the name of
+//! a kind.
 //!
-//! A child that is ended by what it reads takes nobody with it: that file is refused, and the next one gets another child. None is made
-//! by an exec, about which the kernel would ask. A compromised child can lie about the files that its thread asks
-//! about from then on, and do nothing else. Without a nursery palisaded tells kinds itself, as well as it can.
+//! If a file's content makes a child end, only that file is refused, and the next file gets another child. Children are
+//! made without an exec, because the kernel would ask palisaded about it. A compromised child can lie about the files that
+//! its thread asks about from then on, and can do nothing else. Without a nursery, palisaded determines kinds itself, as
+//! well as it can.
 
 use crate::saying::say_of_users;
 use palisade_guard::kind::libmagic::Magic;
@@ -34,28 +36,29 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// So long an open may wait for libmagic, which takes a quarter of a millisecond for most files, and a quarter of a second for 64 KiB of
-/// empty lines; more on a busy machine.
+/// How long an open may wait for libmagic. libmagic takes a quarter of a millisecond for most files, a quarter of a second
+/// for 64 KiB of empty lines, and more on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So long a child may take to begin.
+/// How long a child may take to begin.
 const BIRTH: Duration = Duration::from_millis(1500);
-/// So long who answers for everybody waits; a file that takes longer is told by other threads, and keeps its user alone.
+/// How long a thread waits that answers for all users. Other threads handle a file that takes longer, so only its own user
+/// waits.
 const QUICK: Duration = Duration::from_millis(20);
-/// So long the nursery may take to begin: its database has some MiB.
+/// How long the nursery may take to begin: its database has some MiB.
 const BEGINS: Duration = Duration::from_secs(30);
-/// So many seconds on a processor end a child, less the part of a second that it had used before.
+/// A child ends after this many seconds of processor time, less the part of a second that it had used before.
 const SECONDS: u64 = 2;
-/// So much memory a child may have, in bytes; its database takes 8 MiB.
+/// The most memory of a child, in bytes; its database takes 8 MiB.
 const MEMORY: u64 = 256 << 20;
-/// The user and group of a child: nobody else has this number, so it can signal nobody else.
+/// The user and group of a child. No other process has this number, so a child can't send signals to other processes.
 const ASKED: u32 = 65532;
-/// What the nursery and each child say when they have begun. Anything else is why the nursery can't.
+/// What the nursery and each child send when they have begun. Anything else is the reason why the nursery can't begin.
 const READY: &[u8] = b"!";
 
-/// Where libmagic can be asked.
+/// The connection to the nursery, through which threads get their children.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
-    /// The way to the nursery, if there is one.
+    /// The socket to the nursery, if there is one.
     link: Mutex<Option<UnixStream>>,
 }
 
@@ -64,12 +67,12 @@ impl Kinds {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells kinds, for one thread, of files that take long as well.
+    /// A recognizer for one thread, which also waits for files that take long.
     pub(crate) fn recognizer(self: &Arc<Self>) -> Recognizer {
         self.waiting(PATIENCE)
     }
 
-    /// Tells kinds, for a thread for which others wait.
+    /// A recognizer for a thread that must not make others wait.
     pub(crate) fn quick_recognizer(self: &Arc<Self>) -> Recognizer {
         self.waiting(QUICK).without_waiting()
     }
@@ -78,12 +81,12 @@ impl Kinds {
         Recognizer::asking(Box::new(Asker { kinds: Arc::clone(self), child: RefCell::default(), patience }))
     }
 
-    /// Whether somebody can be asked.
+    /// Whether there is a nursery.
     fn is_there(&self) -> bool {
         self.link().is_some()
     }
 
-    /// A child of one's own, which waits for questions.
+    /// Gets a new child, which waits for questions.
     fn child(&self) -> Result<OwnedFd, Untold> {
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let (ours, theirs) = pair.map_err(|_no_descriptor| Untold::Failed)?;
@@ -95,13 +98,13 @@ impl Kinds {
         if handed_over.is_ok() && hear(&ours, BIRTH).as_deref() == Ok(READY) {
             return Ok(ours);
         }
-        // Who makes them is at fault, and another one is started.
+        // The nursery is at fault; the supervisor starts another one.
         *self.link() = None;
         Err(Untold::Nobody)
     }
 }
 
-/// Asks, for one thread.
+/// One thread's recognizer, with its child.
 struct Asker {
     kinds: Arc<Kinds>,
     child: RefCell<Option<OwnedFd>>,
@@ -117,7 +120,7 @@ impl Ask for Asker {
         let before = kept.take().map(|child| (ask(&child), child));
         let (told, child) = match before {
             Some((told, child)) if told != Err(Untold::Failed) => (told, child),
-            // The one of before may have been about to end for another reason.
+            // The previous child may have been ending for another reason.
             _ => {
                 let child = self.kinds.child()?;
                 (ask(&child), child)
@@ -137,12 +140,12 @@ impl Ask for Asker {
     }
 }
 
-/// Whether a child takes a question: it hasn't ended.
+/// Sends a child a question. Returns whether the child accepts it, which means that it hasn't ended.
 fn put(child: &OwnedFd, head: &[u8]) -> bool {
     send(child, head, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).is_ok()
 }
 
-/// What a child says, in time.
+/// Receives a child's answer, in time.
 fn hear(child: &OwnedFd, patience: Duration) -> Result<Vec<u8>, Untold> {
     let patience = Timespec::try_from(patience).ok();
     let mut polled = [PollFd::new(child, PollFlags::IN)];
@@ -154,7 +157,7 @@ fn hear(child: &OwnedFd, patience: Duration) -> Result<Vec<u8>, Untold> {
     Ok(said.get(..count).unwrap_or_default().to_vec())
 }
 
-/// The process that makes those who are asked, as palisaded sees it.
+/// The process that makes the children, as palisaded sees it.
 #[derive(Debug)]
 pub(crate) struct Nursery {
     process: Child,
@@ -163,7 +166,7 @@ pub(crate) struct Nursery {
 }
 
 impl Nursery {
-    /// Starts it. It ends with this thread.
+    /// Starts the nursery. It ends with the calling thread.
     pub(crate) fn start() -> io::Result<Self> {
         let (link, theirs) = UnixStream::pair()?;
         let process = spawn_tied(
@@ -174,15 +177,15 @@ impl Nursery {
                 .stdin(OwnedFd::from(theirs))
                 .stdout(Stdio::null()),
         )?;
-        // Whoever asks waits for nobody who is stopped.
+        // A thread that asks must not block while the nursery is stopped.
         link.set_nonblocking(true)?;
         Ok(Self { process, link, is_ready: false })
     }
 
-    /// Waits until it has begun, when nobody asks anything yet.
+    /// Waits until the nursery has begun, while no thread asks anything yet.
     ///
     /// # Errors
-    /// Why it can't.
+    /// Why the nursery can't begin.
     pub(crate) fn begin(&mut self, kinds: &Kinds) -> Result<(), String> {
         let patience = Timespec::try_from(BEGINS).ok();
         let _said = poll(&mut [PollFd::new(&self.link, PollFlags::IN)], patience.as_ref());
@@ -201,7 +204,7 @@ impl Nursery {
         Ok(())
     }
 
-    /// Whether it is there, and begins or is asked.
+    /// Whether the nursery lives. If it has just begun, threads can use it from now on.
     pub(crate) fn is_there(&mut self, kinds: &Kinds) -> bool {
         if !matches!(self.process.try_wait(), Ok(None)) {
             *kinds.link() = None;
@@ -218,12 +221,12 @@ impl Nursery {
         }
     }
 
-    /// Whether it has begun.
+    /// Whether the nursery has begun.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_ready
     }
 
-    /// Becomes readable when it has begun, and when it has ended.
+    /// Becomes readable when the nursery has begun, and when it has ended.
     pub(crate) fn news(&self) -> BorrowedFd<'_> {
         self.link.as_fd()
     }
@@ -231,20 +234,20 @@ impl Nursery {
 
 impl Drop for Nursery {
     fn drop(&mut self) {
-        // Its children end with it.
+        // The nursery's children end with it.
         let _gone = self.process.kill();
         let _reaped = self.process.wait();
     }
 }
 
-/// The process that `--tell-kinds` is: its standard input is the link.
+/// The main function of `--tell-kinds`. Its standard input is the link.
 pub(crate) fn run() -> ExitCode {
     let _named = rustix::thread::set_name(c"kinds");
-    // As the standby: whoever ends palisaded may tell all its processes to end.
+    // As in the standby: a signal that should end palisaded may be sent to all its processes.
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         let _ends_before = signal_hook::flag::register(signal, Arc::default());
     }
-    // What reads foreign bytes may be ended before palisaded is, when memory is short.
+    // A process that reads untrusted bytes may be ended before palisaded when memory is short.
     let _sooner = std::fs::write("/proc/self/oom_score_adj", "0");
     let Ok(link) = io::stdin().as_fd().try_clone_to_owned().map(UnixStream::from) else {
         return ExitCode::FAILURE;
@@ -270,27 +273,28 @@ fn begin() -> Result<(Magic, Vec<Instruction>), String> {
     })?;
     let filter =
         confined::kinds(Arch::NATIVE).map_err(|error| format!("the list of system calls: {error}"))?;
-    // A child becomes another user.
+    // Needed to run each child as another user.
     crate::privileges::keep_only(CapabilitySet::SETUID | CapabilitySet::SETGID)
         .map_err(|errno| format!("rights can't be given away: {errno}"))?;
     Ok((magic, filter.program))
 }
 
-/// Makes a child for each socket that comes, until palisaded has ended.
+/// Makes a child for each socket that arrives, until palisaded has ended.
 fn serve(link: &UnixStream, magic: &Magic, filter: &[Instruction]) {
     while let Ok(socket) = take(link) {
         while let Ok(Some(_ended)) = wait(WaitOptions::NOHANG) {}
         let kept = [socket.as_raw_fd()];
         let identity = Some([ASKED; 2]);
-        // Its open would be a question, and who asks libmagic for a kind may be the one who reads those.
+        // Pass `/dev/null` as an open file: opening it would be a question, and the thread that waits for the child may be
+        // the thread that reads questions.
         let nothing = Some(1);
         let child = Apart { name: c"kind", kept: &kept, nothing, identity, filter };
-        // Where none can be made the socket is closed, and palisaded sees that.
+        // If no child can be made, the socket is closed, and palisaded notices that.
         let _process = apart(&child, || tell(socket.as_fd(), magic));
     }
 }
 
-/// The child: answers until nobody asks any more.
+/// The child's main function: answers until the other end of its socket is closed.
 fn tell(socket: BorrowedFd<'_>, magic: &Magic) {
     let limited = setrlimit(Resource::As, Rlimit { current: Some(MEMORY), maximum: Some(MEMORY) });
     let mut head = vec![0; HEAD];
@@ -299,7 +303,7 @@ fn tell(socket: BorrowedFd<'_>, magic: &Magic) {
     }
     while let Ok((_, count @ 1..)) = rustix::io::retry_on_intr(|| recv(socket, &mut head, RecvFlags::empty()))
     {
-        // Whoever has given up isn't worked for.
+        // Don't work for a thread that has given up.
         if !limit_time() || ends_when_left(socket, true).is_err() {
             return;
         }
@@ -313,7 +317,7 @@ fn tell(socket: BorrowedFd<'_>, magic: &Magic) {
     }
 }
 
-/// Has the kernel end this process after some seconds on a processor. Whether it does.
+/// Limits this process to some seconds of processor time. Returns whether that worked.
 fn limit_time() -> bool {
     let used = clock_gettime(ClockId::ProcessCPUTime).tv_sec.unsigned_abs();
     setrlimit(Resource::Cpu, Rlimit { current: Some(used + SECONDS), ..getrlimit(Resource::Cpu) }).is_ok()
@@ -326,7 +330,7 @@ mod tests {
     use std::io::Read;
     use std::path::Path;
 
-    /// A child that does this with its socket, and the other end.
+    /// A child that runs `work` with its socket, and the other end of the socket.
     fn child(work: impl FnOnce(BorrowedFd<'_>)) -> (Pid, OwnedFd) {
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let (ours, theirs) = pair.expect("a pair of sockets");
@@ -343,7 +347,7 @@ mod tests {
         (status.exit_status(), status.terminating_signal())
     }
 
-    /// The beginnings of files below `directory`, not of all of them.
+    /// Collects the beginnings of some of the files below `directory`.
     fn heads(directory: &Path, heads: &mut Vec<Vec<u8>>) {
         for (number, entry) in std::fs::read_dir(directory).into_iter().flatten().flatten().enumerate() {
             let Ok(kind) = entry.file_type() else { continue };
@@ -384,7 +388,7 @@ mod tests {
 
     type Attack = fn() -> bool;
 
-    /// What libmagic could be made to do, and whether it came about.
+    /// What an attacker could make libmagic do; each function returns whether it worked.
     const ATTACKS: &[(&str, Attack)] = &[
         ("opens a file", || std::fs::File::open("/etc/passwd").is_ok()),
         ("makes a socket", || UnixStream::pair().is_ok()),

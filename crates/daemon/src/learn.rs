@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Launchers that have the kernel put down what their programs call. The programs are attached while there is a session:
-//! where nobody learns, no call costs anything.
+//! Serves launchers that ask the kernel to record the system calls of their programs. The eBPF programs are attached only
+//! while there is a session: when no launcher learns, system calls cost nothing extra.
 
 use crate::conversation::{self, PATIENCE, Talks};
 use crate::guard::GuardError;
@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The socket, and nothing else that would have to be ended.
+/// The socket. Nothing else has to be ended.
 #[derive(Debug)]
 pub(crate) struct Learning {
     socket: PathBuf,
@@ -36,7 +36,7 @@ struct State {
     next: u32,
 }
 
-/// A session; ended when it is dropped.
+/// A session. It ends when this is dropped.
 struct Session<'s> {
     service: &'s Service,
     process: OwnedFd,
@@ -45,22 +45,22 @@ struct Session<'s> {
     open: bool,
 }
 
-/// Serves beside whatever else this process does.
+/// Serves beside the other parts of this process.
 pub(crate) fn begin(socket: PathBuf) -> Result<Learning, GuardError> {
     let listener = control::listen(&socket)?;
     let service = Arc::new(Service::default());
     let work = move || {
-        // Rights are a thread's own. What can't be given away is kept.
+        // Capabilities belong to a thread. Those that can't be dropped are kept.
         let _kept = privileges::drop_capabilities();
         conversation::serve(&service, &listener);
     };
-    // It waits for the next who connects, and ends with the process.
+    // The thread waits for the next connection, and ends with the process.
     drop(std::thread::Builder::new().name("learn-control".into()).spawn(work).map_err(GuardError::Begin)?);
     Ok(Learning { socket })
 }
 
 impl Learning {
-    /// Nobody can begin any more; the kernel's programs end with this process.
+    /// Removes the socket, so that no session can begin. The programs in the kernel end with this process.
     pub(crate) fn end(self) {
         let _gone = std::fs::remove_file(&self.socket);
     }
@@ -69,7 +69,7 @@ impl Learning {
 impl Talks for Service {
     const ABOUT: &'static str = "learning";
     const THREAD: &'static str = "learn-talk";
-    /// What the kernel's tables hold is more.
+    /// The kernel's tables have room for more.
     const MOST: usize = 128;
     const EACH: usize = 16;
 
@@ -122,27 +122,27 @@ fn attend(service: &Service, connection: &mut Connection, peer: Peer) -> Result<
     }
 }
 
-/// The process that connected, whose socket may be another's by now. `None`: it is gone, or can't be told from another
-/// one that has its number.
+/// The process that connected; another process may hold the socket by now. `None`: the process is gone, or can't be
+/// distinguished from another process with the same number.
 fn launcher(connection: &Connection, peer: Peer) -> Option<OwnedFd> {
     match peer::process(connection.socket()) {
         Ok(process) => Some(process),
-        // Before Linux 6.5.
+        // The kernel is older than Linux 6.5.
         Err(Errno::NOPROTOOPT) => by_number(peer),
         Err(_gone) => None,
     }
 }
 
-/// The process of this number, if it is the same user's in every respect: another process of that user that has the number
-/// by now tells the user nothing new.
+/// The process with this number, if all its user ids are the peer's. If another process of the same user has the number by
+/// now, the user learns nothing new.
 fn by_number(peer: Peer) -> Option<OwnedFd> {
     let process = process::open(peer.pid)?;
     let same = process::user(peer.pid) == Some(peer.uid);
-    // What was read is this process's if it still lives.
+    // What was read is about this process only if the process still lives.
     (same && process::lives(process.as_fd())).then_some(process)
 }
 
-/// Waits until the launcher says something or has ended. Says whether the launcher is there.
+/// Waits until the launcher sends something or has ended. Returns whether the launcher is there.
 fn asks_again(connection: &Connection, process: &OwnedFd) -> bool {
     loop {
         let mut fds = [

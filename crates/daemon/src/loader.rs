@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The process that reads package databases and hashes files: as a user who owns and runs nothing. What it says is believed only
-//! as far as `palisade_guard::trust::loader` says.
+//! The loader: the process that reads package databases and hashes files, as a user who owns nothing and runs nothing else.
+//! palisaded trusts its results only as far as `palisade_guard::trust::loader` says.
 //!
-//! It is this program again, with `--load-trust`: what it is to do comes over the socket that is its standard output, and
-//! what it finds goes there. The database of the last import is its standard input, opened by its parent, because only
-//! root may read it.
+//! The loader is this program again, with `--load-trust`. Its standard output is a socket: its order arrives there, and it
+//! sends its results there. Its standard input is the database of the last import, which the parent opens because only root
+//! may read it.
 
 use palisade_guard::settings::{TrustFrom, TrustSettings};
 use palisade_guard::trust::base::Base;
@@ -24,35 +24,36 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 
-/// Who owns nothing and runs nothing else: as `nobody`, whose services could trace it, it could be made to lie.
+/// A user who owns nothing and runs nothing else. Services that run as `nobody` could trace a loader with that user and
+/// make it send wrong results.
 const NOBODY: u32 = 65533;
 /// The most files of one import.
 const MOST: u64 = 10_000_000;
 /// The longest order, in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// What a loader is to do.
+/// What a loader should read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// Every package.
+    /// All packages of dpkg.
     pub(crate) packages: bool,
-    /// Every package of rpm.
+    /// All packages of rpm.
     pub(crate) rpm: bool,
     /// Only these packages.
     pub(crate) some: Vec<Vec<u8>>,
-    /// What can be executed below these.
+    /// The executable files below these directories.
     pub(crate) directories: Vec<PathBuf>,
-    /// The filter's text; without one, Palisade's own.
+    /// The text of the filter; if none, Palisade's own filter.
     pub(crate) filter: Option<Vec<u8>>,
-    /// Hash what seems unchanged, too.
+    /// Hash also what seems unchanged.
     pub(crate) everything: bool,
 }
 
 impl Order {
-    /// Everything that the settings say.
+    /// An order for everything that the settings name.
     pub(crate) fn all(settings: &TrustSettings, filter: Option<Vec<u8>>, everything: bool) -> Self {
         Self {
-            // Without dpkg's database there are no packages, which is no mistake.
+            // Without dpkg's database there are no packages. That is no error.
             packages: settings.sources.contains(&TrustFrom::Dpkg)
                 && Path::new("/var/lib/dpkg/status").exists(),
             // A host may have both, or neither.
@@ -65,7 +66,7 @@ impl Order {
         }
     }
 
-    /// Whether there is nothing to do.
+    /// Whether the order is empty.
     pub(crate) fn is_empty(&self) -> bool {
         !self.packages && !self.rpm && self.some.is_empty() && self.directories.is_empty()
     }
@@ -93,7 +94,7 @@ impl Order {
     }
 }
 
-/// A loader at work.
+/// A loader that runs.
 #[derive(Debug)]
 pub(crate) struct Loader {
     child: Child,
@@ -101,10 +102,10 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
-    /// Starts one; files that look as they do in `previous` aren't hashed again.
+    /// Starts a loader. It doesn't hash files again that look as they do in `previous`.
     pub(crate) fn start(order: &Order, previous: Option<File>) -> io::Result<Self> {
         let (mut ours, theirs) = UnixStream::pair()?;
-        // Until its exec it holds the gate, too, and the exec is a question.
+        // Until its exec the child also holds the gate, and its exec is itself a question.
         let child = spawn_tied(
             Command::new("/proc/self/exe")
                 .arg("--load-trust")
@@ -124,7 +125,7 @@ impl Loader {
 }
 
 impl Loader {
-    /// Its process.
+    /// The loader's process number.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -145,9 +146,9 @@ impl Drop for Loader {
     }
 }
 
-/// Is the loader: reads the order, imports, tells.
+/// The main function of `--load-trust`: reads the order, imports, sends the results.
 pub(crate) fn run() -> ExitCode {
-    // Nor may anybody of the same number look into it.
+    // Other processes with the same user number must not trace it.
     if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         return failed(&format!("can't keep others out: {errno}"));
     }
@@ -163,7 +164,7 @@ pub(crate) fn run() -> ExitCode {
         Ok(order) => order,
         Err(error) => return failed(&format!("can't understand the order: {error}")),
     };
-    // Without one it is nothing that begins like a database.
+    // If standard input is no database, there is no previous import.
     let previous = io::stdin().as_fd().try_clone_to_owned().map(File::from);
     let previous = previous.ok().and_then(|file| Base::from_file(file, Path::new("trust.db")).ok());
     if let Err(errno) = rustix::thread::set_no_new_privs(true) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of decisions, and to whom: standard error, the system's log, whoever follows, and the terminal of the
-//! process that was refused.
+//! Reports decisions: to standard error, the system's log, the followers, and the terminal of the process that was refused.
 //!
-//! Saying must not hold up deciding: decisions come over a bounded queue, and what doesn't fit is counted.
+//! Reporting must not delay deciding. Decisions arrive over a bounded queue, and those that don't fit are counted.
 
 use crate::followers::{Followers, News};
 use crate::saying::{has_journal, say, say_decision};
@@ -17,15 +16,15 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Decisions that wait to be said, at most.
+/// The most decisions that wait to be reported.
 pub(crate) const QUEUE: usize = 4096;
-/// Terminals that are remembered as having heard something lately.
+/// How many terminals are remembered that recently got a message.
 const TERMINALS: usize = 256;
-/// How long lies between two tries at a terminal that somebody else writes to.
+/// The time between two attempts to write to a terminal that another process writes to.
 const MOMENT: Duration = Duration::from_millis(1);
-/// So many tries there are within a second: what is said elsewhere waits meanwhile.
+/// The most attempts in one second: other messages wait meanwhile.
 const TRIES: u32 = 200;
-/// How often the same program's refusal of the same file is said on a terminal.
+/// How often the same program's refusal of the same file is written to a terminal.
 const REPEAT: Duration = Duration::from_secs(10);
 
 /// An error and its causes, in one line.
@@ -39,20 +38,20 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     words
 }
 
-/// Says what comes over the queue until its other end is gone.
+/// Reports the decisions in the queue until its other end is closed.
 pub(crate) struct DecisionLog {
-    /// Whom to tell.
+    /// The followers to send to.
     pub(crate) followers: Arc<Followers>,
-    /// Lines in a second.
+    /// The most lines in one second.
     pub(crate) per_second: u64,
-    /// Terminals are told.
+    /// Whether to write to terminals.
     pub(crate) terminal: bool,
-    /// Counts what isn't said because there is too much of it.
+    /// Counts the decisions that aren't reported because there are too many.
     pub(crate) unsaid: Box<dyn Fn(u64) + Send>,
 }
 
 impl DecisionLog {
-    /// Until the end.
+    /// Runs until the queue is closed.
     pub(crate) fn keep(self, queue: &Receiver<Judged>) {
         let log = SystemLog::default();
         let mut second = (Instant::now(), 0_u64, 0_u64);
@@ -99,7 +98,8 @@ impl DecisionLog {
     }
 }
 
-/// Says a refusal where the user looks: on the terminal of the process. `tries` are those that are left of this second.
+/// Writes a refusal to the terminal of the process, where the user looks. `tries` is how many attempts are left in this
+/// second.
 fn tell_terminal(terminal: &str, event: &Event, tries: &mut u32) {
     let Ok(mut file) = std::fs::OpenOptions::new().write(true).custom_flags_nonblocking().open(terminal)
     else {
@@ -110,8 +110,8 @@ fn tell_terminal(terminal: &str, event: &Event, tries: &mut u32) {
     let (rule, path) = (shown(&rule), shown(&path));
     let text =
         format!("\r\npalisade: may not {what} {path} ({rule})\r\nhint: palisade guard explain {path}\r\n");
-    // The shell prints its own message at the same time, and the kernel lets one of them write; but a terminal that is stopped
-    // (Ctrl-S) takes nothing for as long as its user likes.
+    // Repeat, because the shell prints its own message at the same time, and the kernel lets only one of them write. But
+    // limit the attempts, because a stopped terminal (Ctrl-S) accepts nothing for as long as its user likes.
     let mut rest = text.as_bytes();
     loop {
         match file.write(rest) {
@@ -126,7 +126,7 @@ fn tell_terminal(terminal: &str, event: &Event, tries: &mut u32) {
     }
 }
 
-/// Opening a terminal must not wait for a carrier, nor make it the daemon's own.
+/// Opening a terminal must not wait for a carrier, and must not make it the daemon's controlling terminal.
 pub(crate) trait Nonblocking {
     fn custom_flags_nonblocking(&mut self) -> &mut Self;
 }
@@ -140,7 +140,7 @@ impl Nonblocking for std::fs::OpenOptions {
     }
 }
 
-/// The system's log (`/dev/log`), as far as there is one.
+/// The system's log (`/dev/log`), if there is one.
 #[derive(Debug, Default)]
 struct SystemLog(Mutex<Option<UnixDatagram>>);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! BPF LSM beside fanotify: fanotify is asked first and labels what it allows, and what has no label the kernel refuses.
-//! So what fanotify isn't asked about is refused: programs in memory, file systems that somebody mounted in a user
-//! namespace, files that were changed since they were asked about.
+//! Uses BPF LSM together with fanotify. fanotify asks first, and the guard labels files that it allows; the kernel refuses files
+//! without a label. So the kernel refuses what fanotify didn't ask about: programs in memory, file systems that a user mounted in
+//! a user namespace, and files that changed since the question.
 
 use crate::saying::say;
 use palisade_bpf::{
@@ -34,41 +34,41 @@ const PROGRAM: ObjectClass = ObjectClass::new(3).expect("a class of ours");
 /// May be mapped.
 const LIBRARY: ObjectClass = ObjectClass::new(4).expect("a class of ours");
 
-/// The class of the proof's file: what comes of it isn't for the journal.
+/// The class of the proof's file. Events about it don't go to the journal.
 const PROOF: u8 = 63;
 
-/// What was opened before other rules were in force, and is mapped after, goes by the label it had. Every open since is
-/// asked about, so this lets nobody begin anything.
+/// A file that was opened before the rules changed and is mapped afterwards keeps its old label for this long. Every later open
+/// is asked about, so no process can start something new with an old label.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Events wait for this long at most before the thread looks whether it is to end.
+/// The longest wait for events before the thread checks whether it should end.
 const POLL: Duration = Duration::from_millis(200);
 
-/// A refusal of the same file to the same process within this is one.
+/// Refusals of the same file to the same process within this time are reported once.
 const REPEAT: Duration = Duration::from_secs(1);
 
 /// Why BPF LSM isn't in force, in words for `status`.
 pub(crate) type Missing = String;
 
-/// The programs, loaded, attached and proved.
+/// The eBPF programs: loaded, attached, and proved to work.
 #[derive(Debug)]
 pub(crate) struct Lsm {
     programs: GuardPrograms,
-    /// Settings in the kernel are read, changed and written: by one at a time.
+    /// Held while settings in the kernel are read, changed and written; one thread at a time.
     changing: Mutex<()>,
     pinned: bool,
-    /// Found pinned: what was labelled before goes on.
+    /// Whether the programs were found pinned; then earlier labels stay valid.
     taken_over: bool,
     proof: String,
-    /// A file that couldn't have a label is told of once for each reason.
+    /// The messages that were reported. A file that can't have a label is reported once for each reason.
     told: Mutex<BTreeSet<String>>,
 }
 
-/// Who labels for the engine.
+/// Gives labels for the engine.
 #[derive(Debug)]
 pub(crate) struct Labels(pub(crate) Arc<Lsm>);
 
-/// What is pinned and not wanted any more is removed, as far as there is anything.
+/// Removes pins of an earlier guard that aren't wanted any more, if there are any.
 pub(crate) fn clear_left_over() -> Result<(), Error> {
     let pins = Pins::default();
     if !pins.exist() {
@@ -81,8 +81,7 @@ pub(crate) fn clear_left_over() -> Result<(), Error> {
 }
 
 impl Lsm {
-    /// Loads and proves them, or takes over what is pinned; nothing is judged yet that wasn't before. To be called before
-    /// there are threads.
+    /// Loads and proves the programs, or reuses the pinned ones. Doesn't change what is judged. Call before any thread starts.
     pub(crate) fn begin(
         backend: Backend,
         on_death: OnDeath,
@@ -136,7 +135,7 @@ impl Lsm {
         Ok(lsm)
     }
 
-    /// What `status` says of it.
+    /// The mechanism as `status` shows it.
     pub(crate) fn mechanism(&self) -> Mechanism {
         let mode = self.programs.mode();
         let because = match mode {
@@ -149,7 +148,7 @@ impl Lsm {
         Mechanism { name: "bpf-lsm".into(), in_force, because }
     }
 
-    /// Refuses, only says so, or (`None`) judges nothing.
+    /// Refuses, only reports, or (`None`) judges nothing.
     pub(crate) fn set_mode(&self, enforce: Option<bool>) -> Result<(), Error> {
         let _one = self.changing();
         let mode = match enforce {
@@ -163,14 +162,14 @@ impl Lsm {
         Ok(())
     }
 
-    /// What is asked about, and the file systems that the settings leave out.
+    /// Sets which accesses are asked about, and which file systems the settings leave out.
     pub(crate) fn set_scope(&self, asked: Asked, spared: &BTreeSet<(u32, u32)>) -> Result<(), Error> {
         let _one = self.changing();
         self.programs.set_matrix(&matrix(asked), Classes::Keep)?;
         self.programs.spare(spared)
     }
 
-    /// Whether labels of before must be looked at again.
+    /// Whether earlier labels must be checked again.
     pub(crate) fn is_taken_over(&self) -> bool {
         self.taken_over
     }
@@ -180,8 +179,9 @@ impl Lsm {
         self.pinned
     }
 
-    /// Every label must be given anew, within the grace. Where labels outlive the guard that begins when what the host can't
-    /// do without has its own ([`Self::begin_grace`]): a guard that is killed before leaves those of before in force.
+    /// Makes every label invalid after the grace time. If labels outlive the guard, the grace time begins only when the files
+    /// that the host can't do without have new labels ([`Self::begin_grace`]). A guard that is killed before leaves the earlier
+    /// labels in force.
     pub(crate) fn invalidate(&self) {
         let _one = self.changing();
         let grace = if self.pinned { Duration::from_secs(u64::from(u32::MAX)) } else { GRACE };
@@ -190,7 +190,7 @@ impl Lsm {
         }
     }
 
-    /// What the host can't do without has its labels.
+    /// Begins the grace time: the files that the host can't do without have their labels.
     pub(crate) fn begin_grace(&self) {
         let _one = self.changing();
         if self.pinned
@@ -200,12 +200,12 @@ impl Lsm {
         }
     }
 
-    /// It must be possible to start this again.
+    /// Labels this program again, so that palisaded can be started again.
     pub(crate) fn renew(&self) {
         let _said_at_the_start = self.label_own();
     }
 
-    /// Removes everything: what was asked to end leaves nothing behind.
+    /// Removes everything: a guard that ends on request leaves nothing in force.
     pub(crate) fn end(&self) {
         let _one = self.changing();
         let ended = self.programs.set_mode(Mode::Off).and_then(|()| Pins::default().clear());
@@ -220,7 +220,7 @@ impl Lsm {
         for path in own_files() {
             let classify = || -> Result<(), ClassifyError> {
                 let file = File::open(&path).map_err(ClassifyError::Stat)?;
-                // Rules may say that nobody executes the linker, which this program's libraries have among them.
+                // The rules may deny executing the linker, which is among this program's libraries.
                 let is_program = own.as_ref() == Some(&path);
                 let (class, wanted) = if is_program { (PROGRAM, Use::Execute) } else { (LIBRARY, Use::Map) };
                 if self.permits(file.as_fd(), wanted) {
@@ -230,7 +230,7 @@ impl Lsm {
                 }
             };
             match classify() {
-                // A package manager is at it: it will be asked about when it is started.
+                // A package manager changes the file now; fanotify will ask about it when it is started.
                 Ok(()) | Err(ClassifyError::Writer | ClassifyError::Changed(_) | ClassifyError::Stat(_)) => {}
                 Err(ClassifyError::Map(error)) => return Err((path, error)),
                 Err(error) => {
@@ -264,7 +264,7 @@ impl Lsm {
         }
     }
 
-    /// Hands refusals to the journal until `stop`.
+    /// Sends refusals to the journal until `stop`.
     pub(crate) fn report(&self, engine: &Engine, journal: &SyncSender<Judged>, stop: &AtomicBool) {
         let mut seen: HashMap<(u32, u32, u32, u64), Instant> = HashMap::new();
         let events = self.programs.events(|event| {
@@ -274,7 +274,7 @@ impl Lsm {
             heal(engine, &event);
             let key = (event.process, event.device.0, event.device.1, event.inode);
             seen.retain(|_, at| at.elapsed() < REPEAT);
-            // A program that only would be refused is executed, and mapped piece by piece.
+            // In permissive mode a program is executed and then mapped in several pieces; one event is enough.
             if seen.len() > 4096 || (event.access == Access::Map && seen.contains_key(&key)) {
                 return;
             }
@@ -313,7 +313,7 @@ impl Label for Labels {
         let given = self.0.programs.classify_by(file, |_| Ok::<_, ClassifyError>(still().then_some(class)));
         match given {
             Ok(given) => given.is_some(),
-            // Whoever writes, or deletes, will see that it isn't executed, or will be asked about again.
+            // A process that writes or deletes the file finds that it isn't executed, or fanotify asks about it again.
             Err(ClassifyError::Writer | ClassifyError::Changed(_) | ClassifyError::NotAFile) => false,
             Err(ClassifyError::FileSystem(kind)) => {
                 self.0.tell_once(format!(
@@ -344,8 +344,8 @@ impl Label for Labels {
     }
 }
 
-/// Everybody may execute and map what has the label for it, and memory without a file: just-in-time compilers are
-/// everywhere. What has no label may neither, nor what is a file in memory.
+/// Every process may execute and map files that have the label for it, and may map memory without a file, because just-in-time
+/// compilers are everywhere. No process may do so with files without a label, or with files in memory.
 fn matrix(asked: Asked) -> Matrix {
     let mut matrix = Matrix::default();
     for access in Access::ALL {
@@ -355,13 +355,13 @@ fn matrix(asked: Asked) -> Matrix {
     matrix.allow(Access::Map, SubjectClass::DEFAULT, LIBRARY);
     matrix.allow(Access::Map, SubjectClass::DEFAULT, ObjectClass::ANONYMOUS);
     if asked == Asked::Execute {
-        // Nobody is asked about libraries, so none has a label.
+        // fanotify doesn't ask about libraries, so none has a label.
         matrix.allow(Access::Map, SubjectClass::DEFAULT, ObjectClass::UNCLASSIFIED);
     }
     matrix
 }
 
-/// Has what nobody may execute refused, while everything else may be; sets the rules that are meant in the end.
+/// Proves that the kernel refuses a file that no process may execute. Afterwards sets the matrix for normal operation.
 fn prove(programs: &GuardPrograms, asked: Asked, directories: &[&Path]) -> Result<String, Missing> {
     let told = |error: Error| words(&error);
     let before = programs.mode().map_err(told)?;
@@ -393,22 +393,22 @@ fn prove(programs: &GuardPrograms, asked: Asked, directories: &[&Path]) -> Resul
     }
 }
 
-/// A file without label that the kernel answers for by itself would be refused for ever: somebody opened it to write
-/// and didn't, say. So whoever is refused one has it asked about from then on.
+/// Makes fanotify ask again about a file that was refused for want of a label. Otherwise a file without a label for which the
+/// kernel answers by itself would be refused for ever, for example after a process opened it for writing and wrote nothing.
 fn heal(engine: &Engine, event: &Reported) {
     if !matches!(event.reason, Reason::Never | Reason::Stale) {
         return;
     }
     let Some(path) = &event.path else { return };
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // Its name is as the process sees it: if that is another file here, it is left alone.
+    // The path is as the process sees it. If it leads to another file here, leave that file alone.
     let Ok(file) = rustix::fs::open(path.as_slice(), flags, rustix::fs::Mode::empty()) else { return };
     if rustix::fs::fstat(&file).is_ok_and(|status| status.st_ino == event.inode) {
         engine.ask_again(file.as_fd());
     }
 }
 
-/// A refusal as an event.
+/// Turns a refusal into an event.
 fn said(reported: &Reported) -> Judged {
     let text = |bytes: &[u8]| {
         let mut text = String::new();
@@ -426,7 +426,7 @@ fn said(reported: &Reported) -> Judged {
         Reason::Classified | Reason::Spared => "its class",
     };
     let operation = if reported.access == Access::Execute { Operation::Execute } else { Operation::Map };
-    // Told of after the fact: it may be gone already.
+    // The report comes after the refusal, so the process may be gone already.
     let process = Subject::read(reported.process);
     let comm = text(&reported.comm);
     let program = match process.exe() {
@@ -463,7 +463,7 @@ fn said(reported: &Reported) -> Judged {
         Answered::Refused => Verdict::Refused,
         Answered::WouldBeRefused => Verdict::WouldBeRefused,
     };
-    // Of a process that is gone the kernel has told the real user, and it was that user's to start it.
+    // For a process that is gone, use the real user that the kernel reported: that user could start the program.
     let user = if process.is_there() { whose(process.uids()) } else { Some(reported.uid) };
     Judged {
         event: Event::new(
@@ -480,7 +480,7 @@ fn said(reported: &Reported) -> Judged {
     }
 }
 
-/// This program and the libraries that it is made of.
+/// The files of this program and its libraries.
 fn own_files() -> BTreeSet<PathBuf> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mapped = maps.lines().filter_map(|line| {

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! palisaded: decides for the whole host what may execute.
+//! palisaded: the daemon that decides for the whole host what may execute.
 //!
-//! - [`options`]: how it is started
-//! - [`guard`]: the parts that run, and how they begin and end
-//! - [`control`]: what the command line asks of it
-//! - [`conversation`]: how many talk at once over a socket, and how that begins and ends
-//! - [`judge`]: what would become of an open or exec
-//! - [`lsm`]: what the kernel refuses by itself because nobody was asked about it
-//! - [`essential`]: what must go on when the guard has died
-//! - [`learn`]: launchers that have the kernel put down what their programs call
+//! - [`options`]: the command line options
+//! - [`guard`]: the running guard: how its parts begin and end
+//! - [`control`]: answers requests of the command line
+//! - [`conversation`]: limits how many conversations a socket has at once, and begins and ends them
+//! - [`judge`]: answers how the guard would decide
+//! - [`lsm`]: makes the kernel refuse by itself what fanotify didn't ask about
+//! - [`essential`]: labels in advance what must go on after the guard has died
+//! - [`learn`]: records system calls in the kernel for launchers
 //! - [`scope`]: marked subtrees of processes
-//! - [`blind`]: what can't be seen
-//! - [`trial`]: what is in force for a while
-//! - [`trust_updater`], [`loader`]: the trust database, kept up to date by a process without rights
-//! - [`kinds`]: libmagic, in processes without rights
-//! - [`territory`]: which file systems are watched, as they come and go
-//! - [`alarms`]: what is wrong with the guard
-//! - [`waker`]: how threads that have nothing to do are woken
-//! - [`followers`]: who is told what happens, as it happens
-//! - [`log`]: what is said, and to whom
-//! - [`saying`], [`journald`]: how, without waiting for whoever reads it; with priorities and fields in systemd's journal
-//! - [`supervisor`]: systemd, and what happens when nothing goes on
+//! - [`blind`]: lists what can't be seen
+//! - [`trial`]: rules that are in force for a while
+//! - [`trust_updater`], [`loader`]: keep the trust database up to date, with a process without rights
+//! - [`kinds`]: runs libmagic in processes without rights
+//! - [`territory`]: watches file systems as they appear and disappear
+//! - [`alarms`]: what is wrong with the guard now
+//! - [`waker`]: wakes threads that wait for work
+//! - [`followers`]: sends events to followers as they happen
+//! - [`log`]: reports decisions
+//! - [`saying`], [`journald`]: write messages without waiting for the reader; with priorities and fields in systemd's
+//!   journal
+//! - [`supervisor`]: reports to systemd, and acts when the guard makes no progress
 //! - [`standby`]: a second process that answers while this one is stopped
-//! - [`privileges`]: what it gives away
-//! - [`confinement`]: which system calls it keeps
+//! - [`privileges`]: drops capabilities
+//! - [`confinement`]: limits the daemon's system calls
 #![forbid(unsafe_code)]
 
 mod alarms;
@@ -78,7 +79,7 @@ fn main() -> ExitCode {
     if options.prove_calls {
         return confinement::prove(options.other_calls);
     }
-    // A core dump may go to a program by a pipe, about whose start the kernel would ask this process while it dies.
+    // The kernel may pipe a core dump to a program, and would ask this dying process about the start of that program.
     let _always_works =
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     if options.stand_by {
@@ -101,7 +102,7 @@ fn main() -> ExitCode {
     code
 }
 
-/// Both parts, or one. Without scopes the guard goes on; without the guard nothing does.
+/// Runs both parts, or one. Without scopes the guard continues; without the guard the daemon ends.
 fn run(options: &options::Options) -> Result<(), guard::GuardError> {
     if !options.check {
         saying::begin().map_err(guard::GuardError::Begin)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the daemon is started.
+//! The daemon's command line options.
 
 use crate::confinement::OtherCalls;
 use clap::CommandFactory;
@@ -69,7 +69,7 @@ pub(crate) struct Options {
     pub(crate) man: bool,
 }
 
-/// palisaded.8, from the same table as the parser.
+/// The manual page palisaded.8, made from the parser's own table.
 pub(crate) fn manual() -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Options::command()).section("8").render(&mut page)?;
@@ -77,7 +77,7 @@ pub(crate) fn manual() -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Who asks it, and what its exit status means.
+/// Sections of the manual page: exit status, signals, and related pages.
 const SEE_ALSO: &str = r#".SH "EXIT STATUS"
 0 when it was asked to end; 1 when the host doesn't give what it needs; 2 when an option, a setting or a rule is wrong.
 .SH SIGNALS

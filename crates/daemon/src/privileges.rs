@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the daemon gives away once it has begun.
+//! Drops the daemon's capabilities after its start, and sets its limits.
 
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-/// Marks, and the maps of eBPF programs that are loaded by then (`CAP_SYS_ADMIN` stands for `CAP_BPF`); every process's `/proc`; every file's content and handle; leases; the audit system; the users of the loader and of what asks libmagic.
+/// Needed for: fanotify marks, and the maps of eBPF programs that are loaded by then (`CAP_SYS_ADMIN` includes `CAP_BPF`);
+/// every process's `/proc`; every file's content and handle; leases; the audit system; changing to the users of the loader
+/// and of the libmagic children.
 const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::DAC_READ_SEARCH)
@@ -15,15 +17,15 @@ const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::KILL);
 
-/// The last that the kernel should end when memory is short: without the guard the host would go on unguarded.
+/// Makes this process the last that the kernel ends when memory is short: otherwise the host would go on unguarded.
 const OOM_SCORE: &str = "-900";
-/// Descriptors: each question brings one.
+/// The limit of open descriptors: each question brings one.
 const DESCRIPTORS: u64 = 65536;
 
-/// Gives away every capability but those that are needed, for good.
+/// Drops every capability that isn't needed, for good.
 ///
 /// # Errors
-/// When the kernel doesn't take them; the daemon can go on with all.
+/// When the kernel refuses. The daemon can continue with all capabilities.
 pub(crate) fn drop_capabilities() -> Result<(), Errno> {
     for bit in 0..64 {
         let Some(capability) = CapabilitySet::from_bits(1 << bit) else { continue };
@@ -36,22 +38,23 @@ pub(crate) fn drop_capabilities() -> Result<(), Errno> {
     keep_only(KEPT)
 }
 
-/// Gives away every capability but these until it executes something.
+/// Drops every capability but these, until this process executes a program.
 ///
 /// # Errors
-/// When the kernel doesn't take them.
+/// When the kernel refuses.
 pub(crate) fn keep_only(kept: CapabilitySet) -> Result<(), Errno> {
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets)
 }
 
-/// Takes what a daemon needs that everybody waits for: descriptors, a turn before others, and a long life.
+/// Prepares the process for its role, in which all others wait for it: more descriptors, a higher priority, and protection
+/// when memory is short.
 pub(crate) fn prepare() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(DESCRIPTORS).max(DESCRIPTORS);
     let wanted = Rlimit { current: Some(DESCRIPTORS), maximum: Some(most) };
-    // Each of these helps, and none is needed. In a container root may not raise the limit, only use it up.
+    // Each of these helps, and none is required. In a container root may not raise the hard limit, but may use all of it.
     if setrlimit(Resource::Nofile, wanted).is_err() {
         let _fewer = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
@@ -63,7 +66,7 @@ pub(crate) fn prepare() {
 mod tests {
     use super::*;
 
-    /// A capability too few would be missed where systemd starts the daemon, and one too many could be got back.
+    /// A missing capability would fail where systemd starts the daemon; an extra one could be gained again.
     #[test]
     fn the_unit_bounds_it_to_what_is_kept() {
         let unit = include_str!("../../../packaging/palisaded.service");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Standard error, which may be a pipe that nobody reads, or lead to systemd's journal. The host waits for whoever decides, so nobody here waits for it: a
-//! thread writes, what finds no room is counted, and the count is said as soon as somebody reads.
+//! Writes messages to standard error, which may be a pipe that no process reads, or lead to systemd's journal. The host
+//! waits for the thread that decides, so that thread must not wait for a reader. Another thread writes the messages; those
+//! that find no room are counted, and the count is reported as soon as a process reads.
 
 use crate::journald::{Journald, Message};
 use palisade_event::{Detail, Event};
@@ -11,11 +12,11 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines that wait to be written, at most.
+/// The most lines that wait to be written.
 const MOST: usize = 1024;
-/// So long the end of the process waits for what was said last.
+/// How long the end of the process waits for the last messages.
 const LAST_WORDS: Duration = Duration::from_millis(300);
-/// So often in a second something is said that any user can bring about.
+/// The most messages in one second that any user can cause.
 const EACH_SECOND: u64 = 10;
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
@@ -24,11 +25,11 @@ struct Queue {
     lines: SyncSender<Message>,
     waiting: AtomicUsize,
     unsaid: AtomicU64,
-    /// Where standard error leads there.
+    /// The journal, if standard error leads there.
     journal: Option<Journald>,
 }
 
-/// From here on a thread writes what is said.
+/// Starts the thread that writes messages.
 pub(crate) fn begin() -> std::io::Result<()> {
     let (lines, said) = std::sync::mpsc::sync_channel(MOST);
     let (waiting, unsaid) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -41,7 +42,7 @@ pub(crate) fn begin() -> std::io::Result<()> {
 
 fn write(said: &Receiver<Message>) {
     let Some(queue) = QUEUE.get() else { return };
-    // Rights are a thread's own. What can't be given away is kept.
+    // Capabilities belong to a thread. Those that can't be dropped are kept.
     let _kept = crate::privileges::drop_capabilities();
     let put = |message: Message| {
         if !queue.journal.as_ref().is_some_and(|journal| journal.send(&message)) {
@@ -59,22 +60,22 @@ fn write(said: &Receiver<Message>) {
     }
 }
 
-/// That nobody reads it is no reason to end.
+/// An unread standard error is no reason to end.
 fn line_to_standard_error(line: &str) {
     let _nobody_reads = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Says one line, whatever names it quotes. False if there was no room for it.
+/// Writes one line. Names that it quotes are made safe to show. Returns false if there was no room.
 pub(crate) fn say(line: &str) -> bool {
     put(Message::of_line(shown(line).to_string()))
 }
 
-/// Whether what is said goes to systemd's journal, which is the system's log.
+/// Whether messages go to systemd's journal, which is the system's log.
 pub(crate) fn has_journal() -> bool {
     QUEUE.get().is_some_and(|queue| queue.journal.is_some())
 }
 
-/// Says a decision. False if there was no room for it.
+/// Reports a decision. Returns false if there was no room.
 pub(crate) fn say_decision(event: &Event) -> bool {
     let Detail::Guard(guard) = &event.detail else { return true };
     put(Message::of_decision(shown(&guard.line).to_string(), event, guard))
@@ -94,7 +95,7 @@ fn put(message: Message) -> bool {
     found_room
 }
 
-/// Says something that any user can bring about, unless it was said often enough within this second.
+/// Writes a line that any user can cause, unless there were too many of them in this second.
 pub(crate) fn say_of_users(line: &str) {
     struct Second {
         begun: Option<Instant>,
@@ -120,7 +121,7 @@ pub(crate) fn say_of_users(line: &str) {
     say(line);
 }
 
-/// Waits until all of it is written, or for a moment if nobody reads.
+/// Waits until all messages are written, but only for a moment if no process reads them.
 pub(crate) fn finish() {
     let Some(queue) = QUEUE.get() else { return };
     let begun = Instant::now();

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scopes: marked subtrees of processes. The kernel holds the marks and acts on them; here is who may mark what, and what
-//! is made of what the kernel tells.
+//! Serves scopes: marked subtrees of processes. The kernel holds the marks and acts on them. This module decides which user
+//! may mark which process, and handles what the kernel reports.
 //!
-//! - [`service`]: the programs in force, and the scopes that there are
-//! - [`control`]: what the command line asks
-//! - [`error`]: why something can't be done
-//! - [`translation`]: the same things as the kernel's side and as the protocol say them
-//! - [`marking`]: how processes come into a scope
-//! - [`reader`]: what the kernel tells, judged, said and kept
-//! - [`verdict`]: whether what was executed is denied
-//! - [`event`]: what the kernel reports, as an event
-//! - [`log`]: events where nobody follows
-//! - [`process`]: what `/proc` says of a process
+//! - [`service`]: the loaded programs and the list of scopes
+//! - [`control`]: answers requests of the command line
+//! - [`error`]: why a request is refused
+//! - [`translation`]: converts between the kernel's types and the protocol's
+//! - [`marking`]: puts processes into a scope
+//! - [`reader`]: reads, judges and logs what the kernel reports
+//! - [`verdict`]: decides whether an exec is denied
+//! - [`event`]: turns the kernel's reports into events
+//! - [`log`]: writes events to a file and to the refused process's terminal
+//! - [`process`]: reads facts about a process from `/proc`
 //! - [`group`]: control groups that are scopes
-//! - [`rare`]: system calls that few programs make
-//! - [`proof`]: whether the security hook is called
+//! - [`rare`]: the list of system calls that few programs make
+//! - [`proof`]: checks whether the kernel calls the security hook
 
 mod control;
 mod error;
@@ -48,10 +48,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How often systemd hears that this process is alive.
+/// How often to tell systemd that this process is alive.
 const WATCHDOG: Duration = Duration::from_secs(10);
 
-/// Scopes that are served.
+/// The running service of scopes.
 pub(crate) struct Scopes {
     service: Arc<Service>,
     socket: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) struct Scopes {
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// Only scopes, until a signal.
+/// Serves only scopes, until a signal ends it.
 pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     let scopes = begin(options)?;
     if options.check {
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     Ok(())
 }
 
-/// Serves scopes beside whatever else this process does.
+/// Serves scopes beside the other parts of this process.
 pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
     let path = options.config.join("scopes.toml");
     let mut settings = Settings::read(&path)?;
@@ -102,7 +102,7 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
         return Ok(scopes);
     }
     let listener = sockets::listen(&scopes.socket)?;
-    // Nobody depends on it: where it can't be, brokers learn.
+    // No part depends on learning in the kernel: without it, brokers learn.
     scopes.learning = learn::begin(scopes.socket.with_file_name("learn.sock"))
         .map_err(|error| say(&format!("palisaded: nobody can have calls learned by the kernel: {error}")))
         .ok();
@@ -110,13 +110,13 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
     signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).map_err(GuardError::Begin)?;
     service.changed.wake_at(SIGHUP).map_err(GuardError::Begin)?;
     if !process::sees_first_namespace() {
-        // Who asks from outside of its namespace has no number in it, and isn't heard.
+        // A process that asks from outside this namespace has no number in it, so its request is refused.
         service.alarm("palisaded doesn't run in the first process namespace: no scope can be had".into());
     }
     service.take_over();
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
         let work = move || {
-            // Rights are a thread's own. What can't be given away is kept.
+            // Capabilities belong to a thread. Those that can't be dropped are kept.
             let _kept = privileges::drop_capabilities();
             work();
         };
@@ -125,13 +125,13 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
     let reading = Arc::clone(&service);
     scopes.threads.push(spawn("scope-events", Box::new(move || reader::read(&reading, &path, &reload)))?);
     let serving = Arc::clone(&service);
-    // It waits for the next who connects, and ends with the process.
+    // The thread waits for the next connection, and ends with the process.
     drop(spawn("scope-control", Box::new(move || conversation::serve(&serving, &listener)))?);
     Ok(scopes)
 }
 
 impl Scopes {
-    /// Ends serving. Scopes that there are stay in force, if they are pinned.
+    /// Ends the service. Existing scopes stay in force if they are pinned.
     pub(crate) fn end(self) {
         self.service.stop.store(true, Ordering::Relaxed);
         self.service.changed.wake();

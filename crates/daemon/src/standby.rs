@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A second process that holds the gate, and answers while the daemon is stopped (SIGSTOP, a debugger): otherwise every open
-//! on the host would wait until it goes on.
+//! The standby: a second process that holds the gate and answers while the daemon is stopped (SIGSTOP, a debugger).
+//! Otherwise every open on the host would wait until the daemon continues.
 //!
-//! It looks once in a while whether palisaded is stopped, and whether questions lie unread. It answers only in the first case.
-//! In the second it wakes palisaded's watchdog, which sleeps while nobody asks anything, and has another thread read on.
+//! The standby regularly checks whether palisaded is stopped, and whether questions lie unread. It answers only if
+//! palisaded is stopped. If questions lie unread, it wakes palisaded's watchdog, which sleeps while no questions arrive;
+//! the watchdog lets another thread continue reading.
 //!
-//! The kernel finds the question of an answer by the number that its file has in the process that read it. So those that
-//! palisaded has read before it was stopped can be answered here, too.
+//! The kernel matches an answer to its question by the descriptor number that the question's file has in the process that
+//! read it. So the standby can also answer questions that palisaded had read before it was stopped.
 
 use crate::guard::GuardError;
 use crate::saying::{self, say};
@@ -27,39 +28,40 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it looks.
+/// How often the standby checks.
 const LOOK: Duration = Duration::from_millis(1200);
-/// So long palisaded has been stopped when it begins to answer: who stops it for a moment isn't noticed.
+/// How long palisaded must be stopped before the standby answers, so that a short stop has no effect.
 const STOPPED: Duration = Duration::from_millis(300);
-/// How often it looks whether palisaded goes on, while it answers.
+/// How often the standby checks whether palisaded continues, while it answers.
 const ANSWERING: Duration = Duration::from_millis(50);
 
-/// What is answered: a byte that palisaded sends when it changes.
+/// A byte that tells the standby what to answer; palisaded sends it when that changes.
 const OPEN: u8 = b'o';
 const CLOSED: u8 = b'c';
 
-/// The second process, as palisaded sees it.
+/// The standby, as palisaded sees it.
 #[derive(Debug)]
 pub(crate) struct Standby {
     child: Child,
     link: UnixStream,
     state: State,
-    /// What it was told to answer.
+    /// What the standby was last told to answer.
     told: Option<OnStop>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It hasn't run yet.
+    /// The standby hasn't begun.
     Begins,
-    /// It has said that it waits for the gate.
+    /// The standby has said that it waits for the gate.
     Waits,
-    /// It has the gate.
+    /// The standby has the gate.
     Stands,
 }
 
 impl Standby {
-    /// Starts one. Its exec is a question, and while it has the gate it must not wait for the answer: that comes later.
+    /// Starts a standby. Its exec is a question. A standby that holds the gate must not wait for that answer, so it gets
+    /// the gate later.
     pub(crate) fn start() -> io::Result<Self> {
         let (link, theirs) = UnixStream::pair()?;
         let child = spawn_tied(
@@ -74,12 +76,12 @@ impl Standby {
         Ok(Self { child, link, state: State::Begins, told: None })
     }
 
-    /// Whether it would answer: it has the gate.
+    /// Whether the standby would answer: it has the gate.
     pub(crate) fn stands(&self) -> bool {
         self.state == State::Stands
     }
 
-    /// Tells it what to answer. Whether it is there.
+    /// Tells the standby what to answer. Returns whether the standby is there.
     pub(crate) fn is_there(&mut self, gate: &Gate, answer: OnStop) -> bool {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return false;
@@ -98,7 +100,7 @@ impl Standby {
         true
     }
 
-    /// Waits until it says that questions lie unread, something else has news, or the time is over.
+    /// Waits until the standby reports unread questions, `news` becomes readable, or the time is over.
     pub(crate) fn wait(&mut self, patience: Duration, news: Option<BorrowedFd<'_>>) {
         let patience = Timespec::try_from(patience).ok();
         let link = PollFd::new(&self.link, PollFlags::IN);
@@ -115,16 +117,16 @@ impl Standby {
 
 impl Drop for Standby {
     fn drop(&mut self) {
-        // It ends by itself when the link is gone, and has nothing to keep.
+        // The standby would end by itself when the link is closed, and has no state to save.
         let _gone = self.child.kill();
         let _reaped = self.child.wait();
     }
 }
 
-/// The process that `--stand-by` is: its standard input is the link.
+/// The main function of `--stand-by`. Its standard input is the link.
 pub(crate) fn run() -> ExitCode {
     let _named = rustix::thread::set_name(c"standby");
-    // Whoever ends palisaded may tell all its processes to end. This one ends with it, and not before.
+    // A signal that should end palisaded may be sent to all its processes. The standby ends with palisaded, and not before.
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         let _ends_before = signal_hook::flag::register(signal, Arc::default());
     }
@@ -140,7 +142,7 @@ pub(crate) fn run() -> ExitCode {
 
 fn begin() -> Result<Watch, GuardError> {
     saying::begin().map_err(GuardError::Begin)?;
-    // Who was stopped is looked at in /proc, and nothing else is needed.
+    // The standby needs rights only to read in /proc whether palisaded is stopped.
     crate::privileges::keep_only(rustix::thread::CapabilitySet::SYS_PTRACE).map_err(GuardError::Gate)?;
     let link = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(GuardError::Begin)?);
     let failed = |errno: Errno| GuardError::Begin(errno.into());
@@ -149,20 +151,20 @@ fn begin() -> Result<Watch, GuardError> {
     Ok(Watch { link, gate, palisaded: parent_id(), answer: OnStop::Open })
 }
 
-/// Whether a thread is stopped, by a signal or by who traces it.
+/// Whether a thread is stopped, by a signal or by a tracer.
 pub(crate) fn is_stopped(process: u32, thread: u32) -> bool {
     stat(process, thread).starts_with(['T', 't'])
 }
 
-/// What the kernel says of a thread, from its state on.
+/// The fields of a thread's `stat` file, from its state on.
 fn stat(process: u32, thread: u32) -> String {
     let stat = std::fs::read(format!("/proc/{process}/task/{thread}/stat")).unwrap_or_default();
-    // Its name may hold anything, and is in parentheses.
+    // The thread's name is in parentheses and may contain any character.
     let rest = stat.iter().rposition(|byte| *byte == b')').and_then(|end| stat.get(end + 2..));
     String::from_utf8_lossy(rest.unwrap_or_default()).into_owned()
 }
 
-/// Whether a process ends: its files are being closed (`PF_EXITING`), or it has gone.
+/// Whether a process is ending: its files are being closed (`PF_EXITING`), or it is gone.
 fn is_ending(process: u32) -> bool {
     const EXITING: u64 = 4;
     let stat = stat(process, process);
@@ -170,28 +172,28 @@ fn is_ending(process: u32) -> bool {
     flags.is_none_or(|flags| flags & EXITING != 0)
 }
 
-/// Whether the file that `process` has open as `number` may be opened and executed while nobody judges. Whoever serves it isn't
-/// asked: nobody may wait for that.
+/// Whether the file that `process` has open as `number` may be opened and executed while no guard judges. Doesn't contact
+/// the server of a remote file, because nothing may wait for it.
 pub(crate) fn allows(answer: OnStop, process: u32, number: RawFd) -> bool {
     let wanted = StatxFlags::UID | StatxFlags::MODE;
     let about = || statx(CWD, format!("/proc/{process}/fd/{number}"), AtFlags::STATX_DONT_SYNC, wanted);
     answer == OnStop::Open || about().is_ok_and(|about| about.stx_uid == 0 && about.stx_mode & 0o022 == 0)
 }
 
-/// What is looked after.
+/// What the standby keeps to do its work.
 struct Watch {
     link: UnixStream,
     gate: Gate,
-    /// The process that is.
+    /// palisaded's process number.
     palisaded: u32,
-    /// What is answered when it is stopped.
+    /// What to answer when palisaded is stopped.
     answer: OnStop,
 }
 
 impl Watch {
-    /// Until palisaded ends. The gate ends with both processes, and the kernel says yes from then on.
+    /// Runs until palisaded ends. The gate closes with both processes, and from then on the kernel allows everything.
     fn keep(mut self) -> ExitCode {
-        // What palisaded has open may wait for answers before it is closed.
+        // When palisaded ends, closing its files may wait for answers, so don't keep the gate then.
         while self.waits(LOOK) && !is_ending(self.palisaded) {
             if self.is_stopped() {
                 if !self.waits(STOPPED) {
@@ -207,7 +209,7 @@ impl Watch {
         ExitCode::SUCCESS
     }
 
-    /// Waits that long, and hears what palisaded tells; false if it has ended.
+    /// Waits that long, and receives palisaded's messages. Returns false if palisaded has ended.
     fn waits(&mut self, patience: Duration) -> bool {
         let until = std::time::Instant::now() + patience;
         loop {
@@ -232,7 +234,7 @@ impl Watch {
         }
     }
 
-    /// Whether palisaded is stopped, by a signal or by who traces it: one thread of it may be, and others answer.
+    /// Whether all of palisaded is stopped, by a signal or a tracer. If only one thread is stopped, others answer.
     fn is_stopped(&self) -> bool {
         let (pid, threads) = (self.palisaded, format!("/proc/{}/task", self.palisaded));
         is_stopped(pid, pid)
@@ -242,7 +244,7 @@ impl Watch {
             })
     }
 
-    /// Answers until palisaded goes on.
+    /// Answers until palisaded continues.
     fn stand_in(&self) {
         let pid = self.palisaded;
         let answered = match self.answer {
@@ -260,7 +262,8 @@ impl Watch {
         say("palisaded: no longer so: palisaded is stopped");
     }
 
-    /// Answers the questions that palisaded has read. Nothing says which of its files came with one: the kernel knows those.
+    /// Answers the questions that palisaded has read. The standby tries all of palisaded's descriptors: only the kernel
+    /// knows which belong to questions.
     fn answer_read(&self) {
         let directory = format!("/proc/{}/fd", self.palisaded);
         for entry in std::fs::read_dir(&directory).into_iter().flatten().flatten() {
@@ -272,7 +275,7 @@ impl Watch {
         }
     }
 
-    /// Reads a question and answers it.
+    /// Reads one question and answers it.
     fn answer_next(&self) {
         let mut buffer = [0; BUFFER];
         let one = size_of::<[u64; 3]>();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! systemd, and what happens when nothing goes on.
+//! Reports the daemon's state to systemd, watches the threads that answer, and acts when they make no progress.
 //!
-//! When the daemon ends, however it ends, the kernel says yes to everything that waits and to everything after: that is
-//! fanotify's way. So a daemon that answers nothing any more ends itself, and whoever started it starts it again.
+//! When the daemon ends for any reason, the kernel allows everything that waits and everything after that; this is how
+//! fanotify works. So a daemon that answers nothing any more ends itself, and systemd starts it again.
 
 use crate::alarms::Trouble;
 use crate::guard::Guard;
@@ -20,22 +20,22 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// Longer than this nobody's open may wait before somebody is told, in ms.
+/// How long an open may wait before the daemon reports a stall, in ms.
 const STALL: u64 = 5_000;
-/// Longer than this nothing may be answered, in ms: nothing will be any more.
+/// How long there may be no answer at all, in ms. After that the guard won't recover, so the daemon ends.
 const END: u64 = 60_000;
 
-/// So long a question has been worked on, in ms, when it is looked whether the thread is stopped.
+/// How long a question is worked on, in ms, before the supervisor checks whether its thread is stopped.
 const STOPPED: u64 = 600;
 
-/// How often it is looked while questions lie unread.
+/// How often to check while questions lie unread.
 const UNREAD: Duration = Duration::from_millis(250);
-/// How often while somebody asks.
+/// How often to check while there are questions.
 const BUSY: Duration = Duration::from_millis(500);
-/// How often while nobody asks anything: systemd wants to hear something.
+/// How often to check while there are no questions: systemd expects regular messages.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// So long after the start of a process that asks libmagic another one is started, if it has ended.
+/// How long after the start of a libmagic process another one may be started, if the first has ended.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// systemd's socket, if it started this process.
@@ -43,7 +43,7 @@ const AGAIN: Duration = Duration::from_secs(2);
 pub(crate) struct Systemd(Option<(UnixDatagram, SocketAddr)>);
 
 impl Systemd {
-    /// Of the variable that systemd sets.
+    /// The socket that systemd names in an environment variable.
     pub(crate) fn from_environment() -> Self {
         let name = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
         let address = match name.as_bytes() {
@@ -54,7 +54,7 @@ impl Systemd {
         Self(address.and_then(|address| Some((UnixDatagram::unbound().ok()?, address))))
     }
 
-    /// Says something: `READY=1`, `WATCHDOG=1`, `STATUS=…`.
+    /// Sends systemd a message: `READY=1`, `WATCHDOG=1`, `STATUS=…`.
     pub(crate) fn notify(&self, state: &str) {
         if let Some((socket, address)) = &self.0 {
             let _systemd_may_be_gone = socket.send_to_addr(state.as_bytes(), address);
@@ -62,7 +62,7 @@ impl Systemd {
     }
 }
 
-/// Looks after the threads that answer, and the process that stands by, until the guard ends.
+/// Supervises the answering threads and the standby, until the guard ends.
 pub(crate) fn supervise(guard: &Guard) {
     let systemd = Systemd::from_environment();
     let engine = &guard.engine;
@@ -128,19 +128,20 @@ pub(crate) fn supervise(guard: &Guard) {
         let patience = if nursery.is_some() { patience } else { patience.min(AGAIN) };
         match &mut standby {
             Some(standby) => standby.wait(patience, nursery.as_ref().map(Nursery::news)),
-            // Nobody says when questions lie unread.
+            // Without a standby, nothing reports unread questions.
             None => std::thread::sleep(patience.min(BUSY)),
         }
     }
 }
 
-/// What is answered where nobody judges.
+/// What the standby answers while no guard judges.
 fn answer_when_stopped(guard: &Guard) -> OnStop {
     let closed = guard.engine.is_enforcing() && guard.engine.policy().settings.on_stop == OnStop::Closed;
     if closed { OnStop::Closed } else { OnStop::Open }
 }
 
-/// Answers the question of a thread that is stopped, by who traces it: nobody else would. One that works for long goes on.
+/// Answers the question of a thread that a tracer has stopped, because no other thread would. A thread that works for long
+/// continues.
 fn answer_for(engine: &Engine, thread: i32, file: RawFd, answer: OnStop) {
     let own = std::process::id();
     if u32::try_from(thread).is_ok_and(|thread| standby::is_stopped(own, thread)) {
@@ -149,7 +150,7 @@ fn answer_for(engine: &Engine, thread: i32, file: RawFd, answer: OnStop) {
     }
 }
 
-/// Has a process stand by that knows what to answer.
+/// Ensures that a standby runs and knows what to answer.
 fn look_after(standby: &mut Option<Standby>, guard: &Guard, answer: OnStop) {
     if let Some(standby) = standby {
         if standby.is_there(guard.engine.gate(), answer) {
@@ -173,7 +174,7 @@ fn look_after(standby: &mut Option<Standby>, guard: &Guard, answer: OnStop) {
     }
 }
 
-/// Has libmagic asked by a process that lives. Its first one is there when the guard begins.
+/// Ensures that a libmagic process runs. The first one runs when the guard begins.
 fn look_after_kinds(nursery: &mut Option<Nursery>, begun: &mut Instant, guard: &Guard) {
     if let Some(process) = nursery {
         if process.is_there(&guard.kinds) {

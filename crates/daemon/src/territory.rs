@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which file systems are watched, as they come and go.
+//! Watches file systems as they appear and disappear.
 
 use crate::saying::say;
 use palisade_guard::settings::{Asked, Watch};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What is watched.
+/// The file systems that are watched.
 #[derive(Debug, Default)]
 pub(crate) struct Territory {
     state: Mutex<State>,
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl Territory {
-    /// Mount points that are watched, and those that aren't with the reason.
+    /// The mount points that are watched, and those that aren't with the reason.
     pub(crate) fn list(&self) -> (Vec<String>, Vec<(String, String)>) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let name = |path: &Path| path.display().to_string();
@@ -43,20 +43,20 @@ impl Territory {
         )
     }
 
-    /// File systems that the settings leave out, by device.
+    /// The devices of file systems that the settings leave out.
     pub(crate) fn left_out(&self) -> BTreeSet<(u32, u32)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).left_out.clone()
     }
 
-    /// Looks at the mounts and watches what is to be watched; what can't be is told once. What is watched stays so where the
-    /// look fails for want of something that may be there in a moment. False if so: another look is needed.
+    /// Reads the mounts and watches those that the settings name. Reports once what can't be watched. What is watched stays
+    /// watched if a look fails for a passing reason. Returns false in that case: the caller must look again.
     pub(crate) fn look(&self, engine: &Engine, mountinfo: &[u8], watch: &Watch) -> bool {
         let all = palisade_host::mounts::parse(mountinfo);
         let left_out = mounts::left_out(&all, watch);
-        // What something else is mounted over can't be reached by its name: that leads to the other one.
+        // A mount that is covered by another mount can't be reached by its path: that leads to the other mount.
         let is_there = |mount: &Mount| match open(mount).and_then(|file| is_of(&file, mount)) {
             Ok(is_it) => is_it,
-            // Where one can't get to, there is something all the same.
+            // If the path can't be opened for another reason, assume that the mount is there.
             Err(errno) => ![Errno::NOENT, Errno::NOTDIR].contains(&errno),
         };
         let is_kept = |mount: &Mount| {
@@ -74,7 +74,8 @@ impl Territory {
         };
         for (device, point) in watched {
             let Some(mount) = at(device, &point) else { continue };
-            // Also what is watched already: another file system may have got the number of one that is gone.
+            // Watch it again even if it is watched already: another file system may have got the device number of one that
+            // is gone.
             match self.begin(engine, mount, questions) {
                 Ok(()) => {
                     if mounts::is_served(mount) && !state.watched.contains_key(&device) {
@@ -101,7 +102,7 @@ impl Territory {
             }
         }
         for device in state.watched.keys().filter(|device| !now.watched.contains_key(device)) {
-            // It is gone, mostly, and its mark with it: what is at its mount point now is another one.
+            // Usually the file system is gone, and its mark with it. Another file system may be at its mount point now.
             if let Some(mount) = mounts.iter().find(|mount| mount.device == *device) {
                 let _gone = marked(mount, |name| engine.gate().unwatch(name, questions));
             }
@@ -115,7 +116,7 @@ impl Territory {
         marked(mount, |name| engine.gate().watch(name, questions))
     }
 
-    /// Has `look` look at the mounts whenever they change, until `stop`, which counts at the next change.
+    /// Calls `look` whenever the mounts change, until `stop`. A new value of `stop` takes effect at the next change.
     pub(crate) fn follow(look: impl Fn(), stop: &AtomicBool) {
         let Ok(file) = File::open("/proc/self/mountinfo") else {
             say(
@@ -132,12 +133,12 @@ impl Territory {
     }
 }
 
-/// What is at a mount point, without a question to anybody.
+/// Opens what is at a mount point, without causing a question.
 fn open(mount: &Mount) -> Result<OwnedFd, Errno> {
     rustix::fs::open(&mount.point, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Whether a file is of this very mount. Asked of the kernel alone: whoever serves a file system may not answer, or not to root.
+/// Whether a file is of this mount. Asks only the kernel: the server of a file system may not answer, or not to root.
 fn is_of(file: &OwnedFd, mount: &Mount) -> Result<bool, Errno> {
     let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()));
     let about = about.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
@@ -145,12 +146,12 @@ fn is_of(file: &OwnedFd, mount: &Mount) -> Result<bool, Errno> {
     Ok(number == Some(mount.id))
 }
 
-/// Whether an error may be over in a moment: descriptors or memory are used up.
+/// Whether an error may soon pass: descriptors or memory are used up.
 fn is_passing(errno: Errno) -> bool {
     [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN, Errno::INTR].contains(&errno)
 }
 
-/// Changes a mark of the file system that is mounted there, and of no other.
+/// Changes the mark of the file system that is mounted there, and of no other.
 fn marked(mount: &Mount, change: impl FnOnce(&CStr) -> Result<(), Errno>) -> Result<(), Errno> {
     let file = open(mount)?;
     if !is_of(&file, mount)? {

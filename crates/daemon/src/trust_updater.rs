@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The trust database, kept up to date: when package lists or trust files change, and when somebody asks.
+//! Keeps the trust database up to date: when package lists or trust files change, and on request.
 //!
-//! While a package manager works, what it has just unpacked is executed by the packages' own scripts. So a refusal of an
-//! untrusted file waits until the lists that have changed are read ([`TrustUpdater::settle`]).
+//! While a package manager works, the packages' own scripts execute files that were just unpacked. So a refusal of an untrusted
+//! file waits until the changed lists are read ([`TrustUpdater::settle`]).
 
 use crate::alarms::Trouble;
 use crate::guard::Guard;
@@ -32,38 +32,38 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Where dpkg has a list and the MD5s of each package.
+/// Where dpkg keeps a list and the MD5s of each package.
 const DPKG_INFO: &str = "/var/lib/dpkg/info";
-/// Where rpm has its database, by age of the distribution.
+/// Where rpm keeps its database; older distributions use the second path.
 const RPM: &str = "/usr/lib/sysimage/rpm";
 const RPM_BEFORE: &str = "/var/lib/rpm";
-/// Changes come in bursts: no more within this time, and they are read.
+/// Changes come in bursts: they are read after this time without another change.
 const QUIET: Duration = Duration::from_millis(30);
-/// Packages that are read one by one; more are read all together.
+/// The most packages that are read one by one; if more have changed, all are read.
 const SOME: usize = 500;
-/// The longest that a refusal waits for what is being read. Everything may be being read, on a busy machine: a package's
-/// own script would fail, and the package with it.
+/// How long a refusal waits for what is being read. On a busy machine every package may have to be read; without this wait a
+/// package's own script would fail, and the package with it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// The same for what an administrator has written.
+/// The same for the administrator's trust files.
 const FILES_PATIENCE: Duration = Duration::from_secs(1);
-/// For as much as this of it nobody waits, in bytes: some ten thousand lines, which are read in a moment.
+/// Refusals don't wait for trust files larger than this, in bytes. It is some ten thousand lines, which are read quickly.
 const MUCH: u64 = 4 << 20;
-/// The longest that somebody who asks for it waits.
+/// The longest that a request waits for the database.
 const MOST_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Why the database isn't as it should be.
+/// Why the trust database isn't up to date.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeeperError {
-    /// The database.
+    /// The database can't be opened or read.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// Writing it.
+    /// The database can't be written.
     #[error(transparent)]
     Build(#[from] build::Error),
-    /// The trust files.
+    /// The trust files can't be read.
     #[error(transparent)]
     Files(#[from] edit::Error),
-    /// What the loader says.
+    /// The loader reports an error.
     #[error(transparent)]
     Loader(#[from] loader::Error),
     /// The loader can't be started.
@@ -87,22 +87,22 @@ pub(crate) enum KeeperError {
     },
 }
 
-/// What is to be done.
+/// The work that is waiting.
 #[derive(Debug, Default)]
 struct Todo {
     /// Read everything.
     all: bool,
-    /// And hash what seems unchanged.
+    /// With `all`: hash also what seems unchanged.
     everything: bool,
     /// The trust files may have changed.
     files: bool,
     /// These packages have changed.
     packages: BTreeSet<Vec<u8>>,
-    /// Something of it is under way.
+    /// Some earlier work is being done.
     busy: bool,
-    /// And it may be of packages.
+    /// The work that is being done may concern packages.
     busy_with_packages: bool,
-    /// Since when it has been known that trust files may have changed, until they are read. Nothing where they are large.
+    /// When it became known that trust files may have changed, until they are read. Empty if the files are large.
     files_since: Option<Instant>,
 }
 
@@ -111,12 +111,12 @@ impl Todo {
         !self.all && !self.files && self.packages.is_empty() && !self.busy
     }
 
-    /// Whether packages may have brought what isn't known yet.
+    /// Whether packages may have brought files that aren't known yet.
     fn may_be_of_packages(&self) -> bool {
         self.all || !self.packages.is_empty() || self.busy && self.busy_with_packages
     }
 
-    /// Whether a refusal waits: for packages, and for a moment for what an administrator has just written, however long that is.
+    /// Whether refusals wait: for packages, and for a moment for new trust files, however long reading them takes.
     fn holds_refusals(&self) -> bool {
         self.may_be_of_packages() || self.files_since.is_some_and(|since| since.elapsed() < FILES_PATIENCE)
     }
@@ -130,7 +130,7 @@ impl Todo {
         }
     }
 
-    /// All of it, for who does it. What comes from then on is new.
+    /// Takes all the work, for the thread that does it. What arrives from then on is new work.
     fn take(&mut self) -> Self {
         let next = Self {
             busy: !self.is_idle(),
@@ -149,16 +149,16 @@ impl Todo {
     }
 }
 
-/// Keeps the database.
+/// Keeps the trust database up to date.
 #[derive(Debug)]
 pub(crate) struct TrustUpdater {
     config: PathBuf,
     location: Location,
     directory: PathBuf,
     changes: Option<OwnedFd>,
-    /// Told when there is something to do.
+    /// Notified when there is work.
     came: Condvar,
-    /// How often the kernel has told of changes.
+    /// How often the kernel has reported changes.
     heard: AtomicU64,
     vouched: Arc<Vouched>,
     todo: Mutex<Todo>,
@@ -168,7 +168,7 @@ pub(crate) struct TrustUpdater {
 }
 
 impl TrustUpdater {
-    /// The database below `state`, of what `config` and the packages say.
+    /// The database below `state`, made from what `config` and the packages say.
     pub(crate) fn new(config: &Path, state: &Path) -> Self {
         Self {
             config: config.to_owned(),
@@ -188,7 +188,7 @@ impl TrustUpdater {
         TrustFiles::new(&self.config.join("guard.trust"), &self.config.join("trust.d"))
     }
 
-    /// Whether trust files take long to read.
+    /// Whether the trust files take long to read.
     fn are_large(&self) -> bool {
         self.files().size().is_ok_and(|size| size > MUCH)
     }
@@ -215,20 +215,20 @@ impl TrustUpdater {
         self.todo.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Trust files and settings may have changed.
+    /// Called when trust files and settings may have changed.
     pub(crate) fn look_again(&self) {
         self.todo().all = true;
         self.came.notify_one();
     }
 
-    /// Trust files have changed.
+    /// Called when trust files have changed.
     pub(crate) fn read_files(&self) {
         let are_large = self.are_large();
         self.todo().files_changed(are_large);
         self.came.notify_one();
     }
 
-    /// The database is made anew; with `everything`, also what seems unchanged is hashed.
+    /// Makes the database again; with `everything`, hashes also what seems unchanged.
     pub(crate) fn make_anew(&self, everything: bool) {
         let mut todo = self.todo();
         todo.all = true;
@@ -236,17 +236,17 @@ impl TrustUpdater {
         self.came.notify_one();
     }
 
-    /// Whether changes are being read that a refusal waits for.
+    /// Whether changes are being read for which refusals wait.
     pub(crate) fn is_behind(&self) -> bool {
         self.todo().holds_refusals() || self.has_heard()
     }
 
-    /// Waits while such changes are being read, if there are any, but not forever.
+    /// Waits while such changes are being read, but no longer than `patience`.
     pub(crate) fn settle(&self, patience: Duration) {
         self.wait(patience, Todo::holds_refusals);
     }
 
-    /// Waits while changes are being read that `counts`, if there are any, but not forever; whether all are read.
+    /// Waits while changes that `counts` are being read, but no longer than `patience`. Returns whether all are read.
     fn wait(&self, patience: Duration, counts: impl Fn(&Todo) -> bool) -> bool {
         let until = Instant::now() + patience;
         let mut todo = self.todo();
@@ -261,10 +261,10 @@ impl TrustUpdater {
         true
     }
 
-    /// Waits until what packages and trust files say by now is in force; why it isn't.
+    /// Waits until the present state of packages and trust files is in force, or returns why it isn't.
     pub(crate) fn sync(&self, patience: Duration) -> Result<(), String> {
         if self.changes.is_none() {
-            // Nobody hears of changes: whoever asks knows of one.
+            // Changes aren't reported here, so assume that the caller knows of one.
             self.look_again();
         }
         if !self.wait(patience.min(MOST_PATIENCE), |todo| !todo.is_idle()) {
@@ -277,7 +277,7 @@ impl TrustUpdater {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the kernel has told of a change that nobody has looked at.
+    /// Whether the kernel has reported a change that wasn't processed yet.
     fn has_heard(&self) -> bool {
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         self.changes.as_ref().is_some_and(|changes| {
@@ -285,13 +285,13 @@ impl TrustUpdater {
         })
     }
 
-    /// Keeps it until `stop`.
+    /// Keeps the database up to date until `stop`.
     pub(crate) fn keep(&self, guard: &Guard, stop: &AtomicBool) {
         if self.changes.is_none() {
             let what = "changes of packages can't be heard of: palisade guard trust rebuild";
             guard.alarms.raise(Trouble::DeafToPackages, what.into());
         }
-        // What changed while nobody looked.
+        // Read what changed while the guard didn't run.
         self.look_again();
         while !stop.load(Ordering::Relaxed) {
             let todo = self.next();
@@ -316,7 +316,7 @@ impl TrustUpdater {
         }
     }
 
-    /// Waits until there is something to do, and no more changes come.
+    /// Waits until there is work, and no more changes arrive.
     fn next(&self) -> Todo {
         let todo = self.came.wait_while(self.todo(), |todo| todo.is_idle());
         drop(todo.unwrap_or_else(PoisonError::into_inner));
@@ -330,15 +330,15 @@ impl TrustUpdater {
         }
     }
 
-    /// Hears of changes, as long as the process lives: at once, whatever is being read meanwhile.
+    /// Receives reports of changes, as long as the process lives: at once, also while other changes are being read.
     pub(crate) fn hear(&self) {
         let Some(changes) = &self.changes else { return };
         let mut buffer = [std::mem::MaybeUninit::uninit(); 8192];
         loop {
             let _came = poll(&mut [PollFd::new(changes, PollFlags::IN)], None);
-            // Before the lock: whoever answers for the host may wait for that, and this opens directories.
+            // Before taking the lock: this opens directories, and the thread that answers for the host may wait for the lock.
             let are_large = self.are_large();
-            // What has been read and isn't noted yet would be known to nobody.
+            // Take the lock before reading: otherwise no thread would know of a change that was read and isn't noted yet.
             let mut todo = self.todo();
             let mut reader = inotify::Reader::new(changes, &mut buffer);
             while let Ok(event) = reader.next() {
@@ -425,7 +425,7 @@ impl TrustUpdater {
         Ok(())
     }
 
-    /// Has a loader do it, and hashes itself what that may not read.
+    /// Lets a loader read, and hashes the files itself that the loader may not read.
     fn load(
         &self,
         engine: &Engine,
@@ -474,7 +474,7 @@ impl TrustUpdater {
     }
 }
 
-/// Tells of the first mistakes in trust files.
+/// Reports the first mistakes in trust files.
 fn tell_mistake(told: &mut usize, mistake: &edit::Mistake) {
     *told += 1;
     if *told <= 20 {
@@ -482,7 +482,7 @@ fn tell_mistake(told: &mut usize, mistake: &edit::Mistake) {
     }
 }
 
-/// A loader is known to the engine for as long as it is at work.
+/// Makes a loader known to the engine for as long as the loader runs.
 struct Helping<'a>(&'a Engine);
 
 impl<'a> Helping<'a> {
@@ -498,7 +498,7 @@ impl Drop for Helping<'_> {
     }
 }
 
-/// The package whose list or MD5s a file has.
+/// The package that a list or MD5s file belongs to.
 fn package(name: &[u8]) -> Option<&[u8]> {
     name.strip_suffix(b".list").or_else(|| name.strip_suffix(b".md5sums"))
 }

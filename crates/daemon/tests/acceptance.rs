@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What users of fapolicyd rely on, and what went wrong there: each line of `acceptance.list` with a guard that runs.
+//! Tests what users of fapolicyd rely on, and what went wrong there: each line of `acceptance.list` with a running guard.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 mod daemon;

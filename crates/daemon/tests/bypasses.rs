@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ways around a guard with the default policy, in pairs: each works without a guard. Most are refused; those that
-//! fanotify can't refuse are known, and the table says so: `docs/guard-bypasses.md` is made of it.
+//! Tests ways around a guard with the default policy, in pairs: each works without a guard. Most are refused. Those that
+//! fanotify can't refuse are known, and the table says so. `docs/guard-bypasses.md` is made from the table.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::lines::tell;
@@ -9,19 +9,19 @@ use palisade_protocol::guard::Status;
 use std::fmt::Write;
 use std::path::Path;
 
-/// What becomes of it.
+/// The expected outcome.
 enum Fate {
     Refused,
-    /// It works all the same; the reason, what closes it, and the words by which `palisade guard status` names it.
+    /// It still works; the reason, what closes it, and the words by which `palisade guard status` names it.
     Known(&'static str, &'static str, &'static str),
 }
 
 use Fate::{Known, Refused};
 
 struct Way {
-    /// What is done.
+    /// A description of what is done.
     name: &'static str,
-    /// Run by somebody ordinary in a directory of his own; says `ran` if it worked.
+    /// Run by an ordinary user in an own directory; prints `ran` if it worked.
     script: &'static str,
     fate: Fate,
 }
@@ -36,8 +36,8 @@ const SERVED: &str = "file systems that a process serves";
 const TOLD: &str = "what a trusted interpreter is told on its command line";
 const UNMARKED: &str = "programs in text that nothing marks as one";
 
-/// `ran` is an untrusted program that says so; `library.so` says so when it is loaded; `launch` is trusted, and has
-/// the kernel's calls that a shell hasn't.
+/// `ran` is an untrusted program that prints `ran`. `library.so` prints it when it is loaded. `launch` is trusted, and
+/// makes system calls that a shell can't make.
 const WAYS: &[Way] = &[
     refused("an untrusted program", "./ran"),
     refused("an untrusted program in a new user and mount namespace", "unshare -Urm ./ran"),
@@ -177,7 +177,7 @@ const WAYS: &[Way] = &[
     },
 ];
 
-/// What a shell can't do. Trusted; what it starts has to pass.
+/// Does what a shell can't do. It is trusted; the programs that it starts are judged.
 const LAUNCH: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -228,7 +228,7 @@ int main(int c, char **v) {
 }
 "#;
 
-/// Fills the directory in which all is tried.
+/// Fills the directory in which each way is tried.
 fn fill(bed: &Bed) {
     let at = |name: &str| Path::new("/home/stranger").join(name);
     let ran = compile("#include <stdio.h>\nint main() { puts(\"ran\"); return 0; }", &["-static"]);
@@ -238,7 +238,7 @@ fn fill(bed: &Bed) {
     let mut padded = ran.clone();
     assert!(padded.len() <= length);
     padded.resize(length, 0);
-    // Nothing of these is copied later: a copy is refused by itself.
+    // None of these files may be copied later: a copy is refused in any case.
     bed.program(at("padded"), padded);
     let library = "#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) void loaded() { puts(\"ran\"); exit(0); }
 unsigned la_version(unsigned v) { return v; }";
@@ -251,7 +251,7 @@ unsigned la_version(unsigned v) { return v; }";
     bed.program(at("script.odd"), "#!/home/stranger/ran\n");
     bed.program(at("script.sh"), "#!/bin/sh\necho ran\n");
     bed.trust("20-launch", &[&at("launch")]);
-    // /dev/fuse is everybody's, as on most machines, and fusermount wants an account.
+    // Every user may use /dev/fuse, as on most machines. fusermount needs an account.
     bed.run(
         "cd /home/stranger; mkdir image.d; cp ran image.d/; mksquashfs image.d image -quiet -no-progress >/dev/null || true; rm -r image.d; \
          echo stranger:x:47110:47110::/home/stranger:/bin/sh >>/etc/passwd; \
@@ -261,7 +261,7 @@ unsigned la_version(unsigned v) { return v; }";
     bed.run("chown -R 47110 /home/stranger; chown 0 /home/stranger/launch; rm -f /tmp/true").ok();
 }
 
-/// Tries one in a copy of the directory: a link each, for what may not be read.
+/// Tries one way in a copy of the directory. Files that may not be read are linked.
 fn attempt(bed: &Bed, way: &Way, holder: u32) -> bool {
     let script = format!("export HOLDER={holder}; cd /home/stranger; {}", way.script);
     let run = bed.run_as_user(&format!("timeout 20 sh -c '{}' < /dev/null", script.replace('\'', "'\\''")));
@@ -269,7 +269,7 @@ fn attempt(bed: &Bed, way: &Way, holder: u32) -> bool {
     run.out.contains("ran")
 }
 
-/// Somebody who opens a program, and executes it by the descriptor when he is told to.
+/// An ordinary user's process that opens a program, and later executes it by the descriptor.
 fn holder(bed: &Bed) -> std::process::Child {
     bed.run_as_user("cd /home/stranger; rm -f fifo; mkfifo fifo").ok();
     let script = "import os

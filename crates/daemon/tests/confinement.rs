@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filter of system calls that the daemon puts on itself. Every other test runs under one that ends the guard at a call
-//! that isn't on the list.
+//! Tests the seccomp filter that the daemon installs on itself. All other tests run with a filter that ends the guard at a
+//! call that isn't on the list.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Bed, Settings, has};
@@ -71,7 +71,7 @@ fn every_thread_has_the_filter_and_none_without() {
     }
 }
 
-/// A child of the guard that was started with this option.
+/// The guard's child process that was started with this option.
 pub(crate) fn child(pid: u32, option: &str) -> Option<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let of =
@@ -84,7 +84,7 @@ pub(crate) fn child(pid: u32, option: &str) -> Option<u32> {
     found?.parse().ok()
 }
 
-/// It is started by the running daemon, as another user.
+/// The running daemon starts this process as another user.
 #[test]
 fn the_reader_of_packages_has_the_filter() {
     if !has("fanotify") {
@@ -113,7 +113,7 @@ fn the_reader_of_packages_has_the_filter() {
         found.as_ref().is_some_and(|modes| !modes.is_empty())
     });
     assert!(found.as_ref().unwrap().values().all(|mode| mode == "2"), "{found:?}");
-    // What it read is in force.
+    // The result of its import is in force.
     bed.wait("the import ends", |bed| bed.log().contains("files are trusted"));
     let said = bed.log();
     assert!(said.contains("9 files are trusted") && !said.contains("isn't up to date"), "{said}");
@@ -135,7 +135,7 @@ fn proof(other_calls: &str) -> (u32, Vec<(String, String)>) {
     (pid, lines.map(|(name, became)| (name.to_owned(), became.to_owned())).collect())
 }
 
-/// As root the same calls do something, or fail because of their arguments.
+/// As root, the same calls have an effect, or fail because of their arguments.
 #[test]
 fn what_isnt_on_the_list_is_refused_and_without_the_filter_it_isnt() {
     let (_, refused) = proof("refuse");
@@ -163,12 +163,12 @@ fn what_isnt_on_the_list_is_refused_and_without_the_filter_it_isnt() {
     }
 }
 
-/// Where the kernel logs what ended a process, it logs what was refused.
+/// If the kernel logs a process that the filter ended, it also logs a call that the filter refused.
 #[test]
 fn what_is_refused_is_logged() {
     let logged = |pid: u32, exactly: &str| {
         let text = Command::new("dmesg").output().map(|output| output.stdout).unwrap_or_default();
-        // The children that try are born after it.
+        // The children that make the calls have larger process numbers.
         let is_of = |line: &str| {
             let of = line.split("pid=").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u32>().ok());
             of.is_some_and(|of| of > pid && of < pid + 500)
@@ -177,7 +177,7 @@ fn what_is_refused_is_logged() {
             .lines()
             .any(|line| line.contains("type=1326") && line.contains(exactly) && is_of(line))
     };
-    // The kernel says at most ten such lines in five seconds, and other tests have some of them.
+    // The kernel logs at most ten such lines in five seconds, and other tests use some of them.
     let comes = |other_calls: &str, exactly: &str| {
         (0..24).any(|_| {
             let (pid, _) = proof(other_calls);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes wrong around a guard, and what the host must not notice of it.
+//! Tests faults around a guard, and that the host doesn't notice them.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::stopped::standby;
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than this nothing on the host may wait for a guard that is in trouble, on an idle machine.
+/// The longest that a process of the host may wait for a guard in trouble, on an idle machine.
 pub(crate) const WAIT: Duration = Duration::from_secs(2);
 
-/// So long a guard takes at most to see that the thread that reads doesn't come back, and some more.
+/// How long a guard takes at most to notice that its reading thread is blocked, and some more.
 const UNREAD: Duration = Duration::from_millis(2500);
 
 const ALLOW: &str = "allow perm=any all : all\n";
@@ -24,7 +24,7 @@ fn trusting_nothing() -> Settings {
     Settings { trust: "sources = []".into(), ..Settings::enforce() }
 }
 
-/// A bed with these settings and rules, where there can be a guard.
+/// A bed with these settings and rules, if the machine can run a guard.
 fn bed(settings: &Settings, rules: &str) -> Option<Bed> {
     has("fanotify").then(|| {
         let bed = Bed::new();
@@ -34,7 +34,7 @@ fn bed(settings: &Settings, rules: &str) -> Option<Bed> {
     })
 }
 
-/// A guard whose standard error is a pipe that nobody reads, and that is full.
+/// A guard whose standard error is a full pipe that no process reads.
 fn unheard() -> Option<(Bed, std::io::PipeReader)> {
     let mut bed =
         bed(&trusting_nothing(), "deny_log perm=any all : path=BED/secret\nallow perm=any all : all\n")?;
@@ -55,7 +55,7 @@ fn unheard() -> Option<(Bed, std::io::PipeReader)> {
     Some((bed, reader))
 }
 
-/// How long it takes, as on an idle machine.
+/// The time that `act` takes, scaled to an idle machine.
 pub(crate) fn took(act: impl FnOnce()) -> Duration {
     let begun = Instant::now();
     act();
@@ -65,7 +65,7 @@ pub(crate) fn took(act: impl FnOnce()) -> Duration {
 #[test]
 fn nobody_waits_for_what_nobody_reads() {
     let Some((mut bed, mut reader)) = unheard() else { return };
-    // What other threads than those that log have to say.
+    // Messages of threads other than those that log decisions.
     bed.write(bed.config("guard.toml"), "nonsense");
     for _ in 0..300 {
         bed.signal("-HUP");
@@ -85,7 +85,7 @@ fn nobody_waits_for_what_nobody_reads() {
     assert!(said.contains("dec=deny_log"), "{said}");
 }
 
-/// What any user can bring about forges no line of the log, and is no flood of lines.
+/// Messages that any user can cause can't forge a line of the log, and can't flood the log.
 #[test]
 fn what_users_say_is_no_line_of_the_log() {
     let Some(mut bed) = bed(&trusting_nothing(), ALLOW) else { return };
@@ -101,13 +101,13 @@ fn what_users_say_is_no_line_of_the_log() {
     bed.stop();
     let log = bed.log();
     let said = log.lines().filter(|line| line.contains("forged")).count();
-    // Ten in a second, and how many more there were.
+    // Ten lines in a second, and a line with the number of the others.
     assert!((1..=10 * seconds).contains(&said), "{said} lines in {seconds} s");
     assert!(log.contains("more lines of that kind weren't said") || seconds == 2, "{log}");
     assert!(!log.lines().any(|line| line.starts_with("rule=1")), "{log}");
 }
 
-/// Who has followed every decision costs nobody anything afterwards.
+/// A follower that got all decisions leaves no cost when it has ended.
 #[test]
 fn nobody_pays_for_who_followed_once() {
     let Some(mut bed) = bed(&trusting_nothing(), ALLOW) else { return };
@@ -132,7 +132,7 @@ fn nobody_pays_for_who_followed_once() {
     bed.stop();
 }
 
-/// A program is looked at for rules about it, and its file system's server needn't answer.
+/// The guard examines a program for rules about it, and the server of the program's file system needn't answer.
 #[test]
 fn whose_program_is_served_holds_up_nobody() {
     const PROGRAM: &str = "#include <fcntl.h>\n#include <unistd.h>\nint main(int n, char **v) {\n\
@@ -143,7 +143,7 @@ fn whose_program_is_served_holds_up_nobody() {
     let mut bed = Bed::new();
     bed.write(bed.at("plain"), "plain");
     bed.settings(&trusting_nothing());
-    // What it is, where it is, and what kind of file.
+    // Rules about the program's path, its file and the file's kind.
     bed.rules(
         "deny_log perm=open exe=/no/such/program : all\ndeny_log perm=any pattern=ld_so : all\n\
          deny_log perm=open ftype=text/x-lua : all\nallow perm=any all : all\n",
@@ -157,7 +157,7 @@ fn whose_program_is_served_holds_up_nobody() {
     std::fs::write(&program, crate::support::compile(PROGRAM, &["-static"])).unwrap();
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let names = [&served, &mirror].map(|directory| directory.to_str().unwrap().to_owned());
-    // What is known of a file counts for a moment only.
+    // What is known of a file is cached only for a moment.
     let mut server = bed
         .command(0, "60", &["bindfs", "-f", "-o", "attr_timeout=0,entry_timeout=0", &names[0], &names[1]])
         .spawn()
@@ -169,7 +169,7 @@ fn whose_program_is_served_holds_up_nobody() {
     std::thread::sleep(Duration::from_millis(300));
     let bindfs = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.id())).unwrap();
     crate::stopped::signal("-STOP", bindfs.trim().parse().unwrap());
-    // Each thread would be kept, one after the other.
+    // Without a defence, each thread would be blocked, one after the other.
     for _ in 0..12 {
         std::thread::sleep(Duration::from_millis(500));
         let took = took(|| drop(bed.run("cat plain").ok()));
@@ -187,7 +187,8 @@ fn whose_program_is_served_holds_up_nobody() {
     bed.stop();
 }
 
-/// A file system that a process serves: whoever waits for it waits alone, and nobody is told that it is watched.
+/// A file system that a process serves: only the processes that wait for its server wait, and the file system isn't
+/// reported as watched.
 #[test]
 fn who_serves_files_holds_up_nobody_else() {
     if !has("fanotify") || !has("fuse") {
@@ -200,7 +201,7 @@ fn who_serves_files_holds_up_nobody_else() {
     bed.program(bed.at("tree/ran"), std::fs::read("/bin/true").unwrap());
     bed.run("mkdir mirror image && chmod 777 image && mksquashfs tree squash -quiet -no-progress >/dev/null")
         .ok();
-    // Everybody's, as on most machines. fusermount wants an account.
+    // Every user may use the device, as on most machines. fusermount needs an account.
     bed.run(
         "mknod fuse c 10 229 && chmod 666 fuse && mount --bind fuse /dev/fuse; cp /etc/passwd passwd; \
          echo somebody:x:47110:47110::/:/bin/sh >>passwd; mount --bind passwd /etc/passwd",
@@ -209,7 +210,7 @@ fn who_serves_files_holds_up_nobody_else() {
     let point = bed.point.display().to_string();
     bed.settings(&Settings {
         trust: "sources = []".into(),
-        // This machine's other file systems are none of the test's.
+        // Leave this machine's other file systems out of the test.
         watch: format!("exclude = [{}]\n# only", others(&bed)),
         ..Settings::enforce()
     });
@@ -227,7 +228,7 @@ fn who_serves_files_holds_up_nobody_else() {
         assert!(why.contains("who opens one waits") && !bed.status().watched.contains(&path), "{why}");
     }
     bed.run("./cat mirror/file").ok();
-    // What nothing watches runs. Who relies on it is told above.
+    // A program on a file system that isn't watched runs. The status reports that the file system isn't watched.
     bed.run_as_user("image/ran").ok();
     let bindfs = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.id())).unwrap();
     bed.run(&format!("kill -STOP {bindfs}")).ok();
@@ -247,7 +248,7 @@ fn who_serves_files_holds_up_nobody_else() {
     bed.stop();
 }
 
-/// A file that can't be opened for the guard, because its server ends meanwhile, doesn't end the guard.
+/// A file that can't be opened for the guard, because the file's server ends, must not end the guard.
 #[test]
 fn what_cannot_be_opened_for_the_guard_ends_nothing() {
     if !has("fuse") {
@@ -265,14 +266,14 @@ fn what_cannot_be_opened_for_the_guard_ends_nothing() {
     let mut server = bed.command(0, "60", &["squashfuse", "-f", &squash, &image]).spawn().unwrap();
     bed.wait("it is watched, for it is named", |bed| bed.status().watched.contains(&image));
     let squashfuse = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.id())).unwrap();
-    // The name is known then, and only the open is the server's.
+    // Now the name is cached, and only the open needs the server.
     bed.run("./cat image/file").ok();
     bed.run(&format!("kill -STOP {squashfuse}")).ok();
     let mut waiting = bed.command(0, "60", &[&bed.at("cat").display().to_string(), &format!("{image}/file")]);
     let mut waiting = waiting.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
     assert!(waiting.try_wait().unwrap().is_none(), "it waits for its server, and so does the guard");
-    // Nothing in the bed can be opened now, until it is seen that questions are left unread.
+    // Nothing in the bed can be opened now, until the guard notices that questions lie unread.
     assert!(took(|| drop(bed.run("./cat plain").ok())) < UNREAD);
     bed.wait("it is said", |bed| bed.log().contains("another thread reads on"));
     for _ in 0..20 {
@@ -290,7 +291,7 @@ fn what_cannot_be_opened_for_the_guard_ends_nothing() {
     bed.stop();
 }
 
-/// Every mount point that the bed has besides its own, as the settings name them.
+/// Every mount point of the bed other than its own, as the settings name them.
 fn others(bed: &Bed) -> String {
     let text = std::fs::read_to_string(bed.outside("/proc/self/mountinfo")).unwrap_or_default();
     let points = text.lines().filter_map(|line| line.split(' ').nth(4));
@@ -305,7 +306,7 @@ fn peak(bed: &Bed) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
 }
 
-/// A list of a million files takes little memory, and nobody's exec waits until it is read.
+/// A list of a million files takes little memory, and no exec waits until it is read.
 #[test]
 fn a_long_list_of_trusted_files_holds_up_nobody() {
     const LINES: usize = 300_000;
@@ -318,7 +319,7 @@ fn a_long_list_of_trusted_files_holds_up_nobody() {
     let before = peak(&bed);
     let sum = "61a9960bf7d255a85811f4afcac51067b8f2e4c75e21cf4f2af95319d4ed1b87";
     let mut longest = Duration::ZERO;
-    // As many as somebody asks for, for a measurement.
+    // The number of lines that the environment asks for, for a measurement.
     let many = std::env::var("PALISADE_TRUST_LINES").map_or(LINES, |text| text.parse().unwrap());
     for lines in [many, many + 1, 10] {
         let text: String =
@@ -335,7 +336,7 @@ fn a_long_list_of_trusted_files_holds_up_nobody() {
     }
     let more = peak(&bed) - before;
     assert!(longest < WAIT, "{longest:?}");
-    // Each line of a million takes as much; the rest is the allocator's.
+    // A million lines take as much per line; the rest belongs to the allocator.
     assert!(more < 100.max(many as u64 / 5000), "{more} MiB for {many} lines");
     crate::support::lines::tell(&format!(
         "{many} lines: {more} MiB more, {} in all, longest wait {longest:?}",
@@ -356,9 +357,9 @@ fn pauses(pid: u32) -> u64 {
     tasks.flatten().map(of_one).sum()
 }
 
-/// A guard that nobody asks anything wakes the processor once in ten seconds, and the process that stands by once in a second.
+/// A guard that gets no questions wakes the processor once in ten seconds, and its standby once in a second.
 ///
-/// `PALISADE_SOAK_SECONDS` says for how long it is counted, up to a minute; `./x test soak` asks for that.
+/// `PALISADE_SOAK_SECONDS` sets how long to count, up to a minute; `./x test soak` uses that.
 #[test]
 fn nothing_to_do_is_nothing_done() {
     let seconds =
@@ -375,7 +376,7 @@ fn nothing_to_do_is_nothing_done() {
     bed.stop();
 }
 
-/// What isn't wrong any more is no alarm any more.
+/// An alarm ends when its reason is gone.
 #[test]
 fn an_alarm_ends_with_its_reason() {
     // Rules that would stop the host: enforcing doesn't begin.
@@ -402,7 +403,7 @@ fn an_alarm_ends_with_its_reason() {
     bed.stop();
 }
 
-/// Hashing what anybody can make huge holds up nobody.
+/// A file that any user can make huge must not delay others by its hash.
 #[test]
 fn huge_files_are_not_hashed_for_a_rule() {
     let sum = crate::support::sha256(&std::fs::read("/bin/true").unwrap());
@@ -414,7 +415,7 @@ fn huge_files_are_not_hashed_for_a_rule() {
     bed.start();
     let huge: Vec<String> = (0..6).map(|number| format!("{}/huge-{number}", bed.point.display())).collect();
     for path in &huge {
-        // Holes, but for the head of a program.
+        // The file has holes, except for the beginning of a program.
         bed.run(&format!("head -c 4096 /bin/true >{path}; truncate -s 2T {path}; chmod 755 {path}")).ok();
     }
     let mut tries: Vec<_> = huge
@@ -431,7 +432,7 @@ fn huge_files_are_not_hashed_for_a_rule() {
     bed.stop();
 }
 
-/// Whose large files are read one after the other waits alone.
+/// A user's large files are read one after another, and only that user waits.
 #[test]
 fn a_users_large_files_hold_up_that_user_alone() {
     let mut large = std::fs::read("/bin/true").unwrap();
@@ -457,7 +458,7 @@ fn a_users_large_files_hold_up_that_user_alone() {
     std::thread::sleep(Duration::from_millis(300));
     for name in ["one", "two", "three"] {
         assert!(took(|| drop(bed.run("cat plain").ok())) < WAIT);
-        // It has to be read, too.
+        // This file has to be read, too.
         assert!(took(|| drop(bed.run(&format!("./{name}")).ok())) < WAIT);
     }
     assert!(tries.last_mut().unwrap().try_wait().unwrap().is_none(), "the user still waits");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What systemd's journal gets, where standard error leads to it. Somebody else answers at its socket.
+//! Tests what systemd's journal gets if standard error leads there. The test itself answers at the journal's socket.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Bed, Settings, has};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const RULES: &str = "deny_syslog perm=any all : path=/root/secret\nallow perm=any all : all\n";
 
-/// A host with a guard that systemd has started, as it is told. Where `listens`, the journal answers.
+/// A host with a guard that is told that systemd has started it. If `listens`, the journal answers.
 fn host(listens: bool, names_it: bool) -> Option<(Bed, Option<UnixDatagram>)> {
     if !has("fanotify") {
         return None;
@@ -21,7 +21,7 @@ fn host(listens: bool, names_it: bool) -> Option<(Bed, Option<UnixDatagram>)> {
     bed.rules(RULES);
     bed.write("/root/secret", "secret");
     bed.run("mkdir -p /run/systemd/journal").ok();
-    // A path from outside is longer than an address may be.
+    // The outside path is too long for a socket address.
     let directory = File::open(bed.outside("/run/systemd/journal")).unwrap();
     let socket = format!("/proc/self/fd/{}/socket", std::os::fd::AsRawFd::as_raw_fd(&directory));
     let journal = listens.then(|| UnixDatagram::bind(socket).unwrap());
@@ -83,7 +83,7 @@ fn a_decision_has_a_priority_and_fields() {
 #[test]
 fn without_the_journal_standard_error_has_it() {
     for names_it in [true, false] {
-        // Where another stream is named, the journal that answers isn't asked.
+        // If the variable names another stream, the guard doesn't use the journal.
         let Some((mut bed, journal)) = host(!names_it, names_it) else { return };
         bed.wait("it is said", |bed| said(bed).contains("dec=deny_syslog"));
         bed.stop();
@@ -94,7 +94,7 @@ fn without_the_journal_standard_error_has_it() {
     }
 }
 
-/// The kernel lets one of them write at a time, and doesn't let the other wait who may not.
+/// The kernel lets one process write to a terminal at a time, and a non-blocking writer fails instead of waiting.
 #[test]
 fn a_terminal_that_others_write_to_is_told_of_each_refusal() {
     if !has("fanotify") {
@@ -109,7 +109,7 @@ fn a_terminal_that_others_write_to_is_told_of_each_refusal() {
     bed.rules("deny_log perm=execute all : all\nallow perm=any all : all\n");
     bed.start();
     let typescript = bed.base.join("typescript");
-    // `script` reads what both write. Each refusal is of another file: those of one are told once.
+    // `script` reads what both write. Each refusal is of another file, because refusals of the same file are reported once.
     let inside = format!(
         "while :; do echo something; done >/dev/tty & for number in $(seq 0 {}); do ./refused-$number; sleep 0.05; done 2>/dev/null; kill $!",
         COUNT - 1
@@ -118,7 +118,7 @@ fn a_terminal_that_others_write_to_is_told_of_each_refusal() {
     let told = std::fs::read(&typescript).unwrap();
     let told = String::from_utf8_lossy(&told);
     let found = told.matches("palisade: may not execute").count();
-    // Half of them are lost where each is tried once.
+    // With only one attempt for each, half of them would be lost.
     assert!(found + 1 >= COUNT, "{found}: {}", bed.log());
     bed.stop();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! libmagic is asked in processes without rights, and who ends one of these gets nothing for it.
+//! Tests that libmagic runs in processes without rights, and that a user gains nothing by making one of them end.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::confinement::{child, of_threads};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Nothing but libmagic knows this kind.
+/// Only libmagic knows this kind.
 const RULES: &str = "deny_log perm=open all : ftype=text/vcard\nallow perm=any all : all\n";
 const FAILED: &str = "libmagic has ended, or took too long";
 const CARD: &str = "BEGIN:VCARD\nVERSION:3.0\nEND:VCARD\n";
@@ -53,7 +53,7 @@ fn slow() -> String {
     format!("from os import getpid\n{}", "\n".repeat(1 << 16))
 }
 
-/// The process that makes those who are asked, once it has begun.
+/// The process that makes the libmagic children, once it has begun.
 pub(crate) fn nursery(bed: &Bed) -> u32 {
     let mut found = None;
     bed.wait("libmagic can be asked", |bed| {
@@ -64,7 +64,7 @@ pub(crate) fn nursery(bed: &Bed) -> u32 {
     found.unwrap()
 }
 
-/// Those who are asked.
+/// The libmagic children.
 pub(crate) fn asked(nursery: u32) -> Vec<u32> {
     let children = fs::read_to_string(format!("/proc/{nursery}/task/{nursery}/children")).unwrap_or_default();
     let is_one =
@@ -72,8 +72,8 @@ pub(crate) fn asked(nursery: u32) -> Vec<u32> {
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).filter(is_one).collect()
 }
 
-/// Kills these, and waits until they have closed their sockets: a file that is shown to one that is dying looks like a file at which it
-/// ended.
+/// Kills these children, and waits until they have closed their sockets. A file that is sent to a dying child looks like a
+/// file that made the child end.
 fn kill(bed: &Bed, these: Vec<u32>) {
     these.iter().for_each(|pid| signal("-KILL", *pid));
     let has_ended = |pid: &u32| {
@@ -121,21 +121,21 @@ fn who_ends_it_gets_nothing_for_it() {
     let Some(mut bed) = bed() else { return };
     let nursery_before = nursery(&bed);
     bed.run_as_user("cat card-0").refused();
-    // Each thread that asks has one.
+    // Each thread that asks has its own child.
     for card in 1..4 {
         kill(&bed, asked(nursery_before));
         bed.run_as_user(&format!("cat card-{card}")).refused();
     }
     assert!(!bed.log().contains(FAILED), "{}", bed.log());
-    // One that is stopped answers nobody, and another thread is told by its own.
+    // A stopped child doesn't answer; another thread uses its own child.
     asked(nursery_before).into_iter().for_each(|pid| signal("-STOP", pid));
     let began = std::time::Instant::now();
     bed.run_as_user("cat card-4").refused();
     let crowd = palisade_acceptance::patience::crowd().max(1.0);
     assert!(began.elapsed() < crate::faults::WAIT.mul_f64(crowd), "{:?}", began.elapsed());
     bed.run_as_user("cat plain").ok();
-    // It ends at a file: here because it may not have the time that it asks for, which each later child may not either. Who waits for that
-    // is refused, and what it would have been isn't made up.
+    // A child ends at a file: here because it may not use the processor time that it asks for, and neither may later
+    // children. The file's open is then refused, and no kind is invented for it.
     bed.write(bed.at("text"), "from os import getpid\n");
     bed.write(bed.at("text-too"), "from os import getpid\n");
     bed.run_as_user("cat text").ok();
@@ -155,14 +155,14 @@ fn without_a_nursery_the_host_goes_on_and_gets_another_one() {
     bed.run_as_user("cat card-0").refused();
     for (name, card) in [("-KILL", 1), ("-STOP", 3)] {
         let before = nursery(&bed);
-        // Whoever has a child of its own still asks that.
+        // A thread that has a child still uses it.
         asked(before).into_iter().for_each(|pid| signal("-KILL", pid));
         signal(name, before);
         let began = std::time::Instant::now();
         let _refused_or_told_otherwise = bed.run_as_user(&format!("cat card-{card}"));
         let crowd = palisade_acceptance::patience::crowd().max(1.0);
         assert!(began.elapsed() < crate::faults::WAIT.mul_f64(crowd), "{:?}", began.elapsed());
-        // One that is stopped is found out by who asks it, and a child that is just dying was asked instead.
+        // A thread that asks detects a stopped process, but it may have asked a dying child instead.
         bed.wait("another one", |bed| {
             let _refused_or_told_otherwise = bed.run_as_user(&format!("cat card-{card}"));
             child(bed.pid(), "--tell-kinds").is_some_and(|pid| pid != before)
@@ -175,7 +175,7 @@ fn without_a_nursery_the_host_goes_on_and_gets_another_one() {
     bed.stop();
 }
 
-/// libmagic takes a quarter of a second for 64 KiB of empty lines. Whose texts are like that waits alone.
+/// libmagic takes a quarter of a second for 64 KiB of empty lines. A user with such texts is the only one who waits.
 #[test]
 fn a_users_slow_texts_hold_up_that_user_alone() {
     const TIMES: u32 = 8;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `pattern=ld_so`, which rules that come from fapolicyd begin with: a program that the run-time linker was told to start.
+//! Tests `pattern=ld_so`, with which rules from fapolicyd begin: a program that was started by the run-time linker.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Bed, Settings, compile, has};
 
 const RULES: &str = "deny_log perm=any pattern=ld_so : all\nallow perm=any all : all\n";
 
-/// Executes its second argument in one of several ways that make it look as if the kernel had opened the run-time linker for a
-/// program, which is the first.
+/// Executes its second argument in one of several ways. Each makes it look as if the kernel had opened the run-time linker
+/// for a program, which is the first argument.
 const EVASION: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -82,16 +82,16 @@ fn no_exec_before_hides_the_linker() {
         assert!(!run.worked(), "{way}: {run:?}");
         assert!(![Some(3), Some(4)].contains(&run.code), "{way}: {run:?}");
     }
-    // The other thread's exec fails in the end: it has too many words. Scripts have no linker that is waited for.
+    // The other thread's exec fails in the end: it has too many words. The guard waits for no linker at scripts.
     for program in ["/usr/bin/true", "/root/script"] {
         for pause in [0, 20, 50, 100, 200, 500, 1000, 2000] {
             let run = bed.run(&format!("/root/evade \"another thread\" {program} {linker} {pause}"));
             assert!(!run.worked(), "{program} {pause}: {run:?}");
         }
     }
-    // What any program opens isn't the linker's.
+    // A file that any program opens isn't an open by the linker.
     bed.run("cat /etc/passwd && /root/script").ok();
-    // Nor does it help to preload what the linker may open: the program isn't among that.
+    // Preloading a file that the linker may open doesn't help either: the program itself isn't such a file.
     let run = bed.run(&format!("{linker} --preload /usr/lib/x86_64-linux-gnu/libc.so.6 /usr/bin/true"));
     assert!(!run.worked(), "{run:?}");
     let said = bed.log();
@@ -99,8 +99,8 @@ fn no_exec_before_hides_the_linker() {
     bed.stop();
 }
 
-/// In a namespace of his own a user may lay an overlay over the linker's directory: it is another file there, which nobody is
-/// asked about.
+/// In an own namespace a user may mount an overlay over the linker's directory. The linker is another file there, and the
+/// kernel doesn't ask about it.
 #[test]
 fn no_overlay_of_a_users_hides_the_linker() {
     let Some(mut bed) = host() else { return };
@@ -123,7 +123,8 @@ fn no_overlay_of_a_users_hides_the_linker() {
     bed.stop();
 }
 
-/// What the linker opens is all that must be seen, so only the open of a program is asked about, and not its exec, nor the linker's.
+/// Only the linker's opens must be seen. So the kernel asks about the open of a program, and not about its exec or the
+/// linker's.
 #[test]
 fn an_exec_is_asked_about_once() {
     const TIMES: u64 = 50;
@@ -135,7 +136,7 @@ fn an_exec_is_asked_about_once() {
         bed.run(&times(count)).ok();
         bed.metrics().questions - before
     };
-    // What starting the shell takes is asked about both times.
+    // The questions for starting the shell are in both counts.
     let [few, many] = [1, 1 + TIMES].map(of);
     let more = many - few;
     assert!((TIMES..TIMES + 10).contains(&more), "{more} questions for {TIMES} execs");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A real `palisaded` on a tree of its own.
+//! Tests a real `palisaded` on a file system tree of its own.
 //!
-//! One program for all of them: each file here would otherwise be linked by itself.
+//! One test program for all files: otherwise each file here would be linked separately.
 #![forbid(unsafe_code)]
 
 mod acceptance;

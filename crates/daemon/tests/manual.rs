@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisaded --man`, of which packages make palisaded.8.
+//! Tests `palisaded --man`, from which packages make palisaded.8.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use std::process::Command;

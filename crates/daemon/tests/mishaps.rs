@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can happen to a guard, one after the other and at random: how long the host waits, what is answered meanwhile, and that
-//! it is said. A process that nothing happens to measures it.
+//! Tests mishaps of a guard, one after the other and at random: how long the host waits, what is answered meanwhile, and
+//! that the mishap is reported. An unaffected process measures this.
 //!
-//! `PALISADE_SOAK_SECONDS` says for how long at random; `./x test soak` asks for ten minutes. `PALISADE_MISHAPS_ONLY`: only those
-//! whose name contains this text.
+//! `PALISADE_SOAK_SECONDS` sets how long random mishaps happen; `./x test soak` uses ten minutes. `PALISADE_MISHAPS_ONLY`
+//! selects the mishaps whose name contains this text.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 mod gauge;
@@ -25,21 +25,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use surroundings::MemoryGroup;
 
-/// Without `PALISADE_SOAK_SECONDS`: so many mishaps.
+/// How long random mishaps happen without `PALISADE_SOAK_SECONDS`.
 const SECONDS: u64 = 20;
 
-/// What is on the disk is read before it is opened.
+/// The guard reads a file on the disk before it is opened.
 const RULES: &str = "deny_log perm=execute all : path=BED/untrusted,BED/more/untrusted\n\
                      deny_log perm=open all : dir=BED/disk/,BED/text/ ftype=text/x-python,text/x-script.python\nallow perm=any all : all\n";
 
-/// A guard, and who reads what it says unless that is to stop.
+/// A guard, and a thread that reads its messages unless that is stopped.
 struct Scene {
     bed: Bed,
     said: Arc<Mutex<Vec<u8>>>,
     reads: Arc<AtomicBool>,
-    /// So long something is stopped.
+    /// How long something is stopped.
     stopped: Duration,
-    /// What the guard is in, where there can be one.
+    /// The guard's memory group, if there can be one.
     memory: Option<MemoryGroup>,
 }
 
@@ -89,7 +89,7 @@ impl Scene {
         Some(scene)
     }
 
-    /// Starts a guard, whose words are read.
+    /// Starts a guard. A thread reads its messages.
     fn start(&mut self) {
         let (mut reader, writer) = std::io::pipe().unwrap();
         self.bed.said = Some(Stdio::from(OwnedFd::from(writer)));
@@ -117,17 +117,17 @@ impl Scene {
     }
 }
 
-/// When something was the matter, in µs, and what.
+/// When a mishap happened, in µs, and which.
 struct Window {
     mishap: &'static Mishap,
     from: u64,
     to: u64,
 }
 
-/// Has it happen, and looks that it is said.
+/// Causes the mishap, and checks that it is reported.
 fn befall(scene: &mut Scene, mishap: &'static Mishap) -> Window {
     if let Some(words) = mishap.said {
-        // An alarm is said once as long as something is wrong, and the one before may have been the same.
+        // An alarm is reported once while its cause lasts, and the mishap before may have had the same cause.
         let words = words.trim_start_matches("alarm: ");
         scene.bed.wait(&format!("{}: it isn't so any more", mishap.name), |bed| {
             !bed.status().alarms.iter().any(|alarm| alarm.contains(words))
@@ -145,12 +145,12 @@ fn befall(scene: &mut Scene, mishap: &'static Mishap) -> Window {
     Window { mishap, from, to }
 }
 
-/// What was measured, against what may be.
+/// Compares the measurements with what is allowed.
 fn judge(gauge: Gauge, windows: &[Window]) {
     let records = gauge.end();
     let crowd = palisade_acceptance::patience::crowd().max(1.0);
     let limit = WAIT.mul_f64(crowd);
-    // A moment passes until a guard that was begun or goes on is asked.
+    // A guard that was started or continued gets questions only after a moment.
     let moment = 1_000_000 + u64::try_from(WAIT.as_micros()).unwrap();
     let (mut longest, mut counts): (BTreeMap<&str, Duration>, BTreeMap<&str, u32>) = Default::default();
     windows.iter().for_each(|window| *counts.entry(window.mishap.name).or_default() += 1);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a default policy allows a single program it would allow to whoever can put code into that program. Each program
-//! that an allow rule of the default policies names is started by somebody ordinary in every way that loads code of his.
+//! Tests the programs that default policies name. What a policy allows a single program, it allows every user who can load
+//! code into that program. An ordinary user starts each program that an allow rule of the default policies names, in every
+//! way that loads the user's own code.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::lines::tell;
@@ -9,7 +10,7 @@ use palisade_guard::policies::{KNOWN_LIBS, RESTRICTIVE};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Ways to have a program load `library.so`, or to have something else run by its name. `PROGRAM` stands for it.
+/// Ways to make a program load `library.so`, or to run something else under its name. `PROGRAM` stands for it.
 const WAYS: [(&str, &str); 7] = [
     ("LD_PRELOAD", "LD_PRELOAD=$PWD/library.so PROGRAM --version"),
     ("LD_AUDIT", "LD_AUDIT=$PWD/library.so PROGRAM --version"),
@@ -97,7 +98,8 @@ unsigned la_version(unsigned v) { return v; }";
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // A program without a run-time linker is only mounted over; whatever fails without a guard shows nothing.
+    // A program without a run-time linker is only tried by mounting over it. A way that fails without a guard proves
+    // nothing.
     for program in here {
         let count = tried
             .iter()

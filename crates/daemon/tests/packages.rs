@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host that enforces the default policy with its own package database, while packages come and go.
+//! Tests a host that enforces the default policy with its own package database while packages are installed and removed.
 
 use crate::support::lines::tell;
 use crate::support::packages::{end, false_refusals, others, package, palisade, program};
@@ -32,7 +32,7 @@ fn packages_come_and_go() {
 
     let other = others(&bed);
     let began = Instant::now();
-    // Its own script executes its own program at once, and so does everybody else.
+    // The package's script executes the package's program at once, and so do other users.
     bed.run("dpkg -i /root/palisade-one_1.deb").ok();
     assert_eq!(bed.run_as_user("palisade-one").ok(), "palisade-one 1\n");
     bed.run("dpkg -i /root/palisade-two_1.deb && palisade-two").ok();
@@ -42,7 +42,7 @@ fn packages_come_and_go() {
     }
     tell(&format!("two packages and three upgrades: {} ms", began.elapsed().as_millis()));
 
-    // What a package leaves behind is nobody's.
+    // A file that a removed package leaves is untrusted.
     bed.run("cp /usr/bin/palisade-one /root/kept; dpkg -r palisade-two palisade-one").ok();
     assert!(!bed.run("palisade-one").worked());
     bed.program("/usr/bin/palisade-one", program("palisade-one 4"));
@@ -82,7 +82,7 @@ fn with_its_hook_dpkg_ends_when_all_is_trusted() {
     bed.start();
     bed.run("dpkg -i /root/palisade.deb").ok();
     tell(&format!("start and the first package: {} ms", began.elapsed().as_millis()));
-    // Nobody executes it, so nobody waits for what has changed: only the hook does.
+    // No process executes it, so no refusal waits for the changes: only the hook waits.
     let database = "palisade guard trust check /usr/bin/palisade-one";
     for version in 1..=4 {
         bed.run(&format!("dpkg -i --force-downgrade /root/palisade-one_{version}.deb && {database}")).ok();
@@ -99,7 +99,7 @@ fn with_its_hook_dpkg_ends_when_all_is_trusted() {
     let synced = bed.run("palisade guard trust sync");
     assert!(synced.worked() && synced.err.is_empty(), "{synced:?}");
     assert!(!bed.run_as_user("palisade guard trust sync").worked());
-    // A guard that isn't there, or answers nothing, is no reason for dpkg to fail.
+    // A guard that isn't there, or doesn't answer, must not make dpkg fail.
     bed.stop();
     bed.run("dpkg -i /root/palisade-one_1.deb").ok();
     let gone = bed.run("palisade guard trust sync");
@@ -140,7 +140,7 @@ fn a_package_manager_that_stands_still_or_is_killed() {
         package(&bed, "palisade-one", version, "");
     }
     bed.run("cp /bin/true /root/stranger").ok();
-    // In the midst of its work: its script waits.
+    // dpkg is in the middle of its work: a package's script waits.
     bed.run("mkdir -p /root/slow/DEBIAN && cd /root/slow && mkdir -p usr/bin && cp /bin/true usr/bin/palisade-slow 2> /dev/null; true").ok();
     bed.write("/root/slow/DEBIAN/control", "Package: palisade-slow\nVersion: 1\nArchitecture: amd64\nMaintainer: a <a@example.org>\nDescription: a\n");
     bed.program(
@@ -161,14 +161,14 @@ fn a_package_manager_that_stands_still_or_is_killed() {
     bed.run("timeout 20 /root/stranger").refused();
     bed.run_as_user("timeout 20 ls / && timeout 20 id && timeout 20 palisade-slow").ok();
     assert!(!patience.is_spent());
-    // What the guard does meanwhile doesn't wait for it either.
+    // Other work of the guard doesn't wait for it either.
     bed.wait_for_import(|| bed.reload_gently());
-    // Everything was read again while dpkg's status doesn't know of the package.
+    // Everything was read again while dpkg's status doesn't contain the package yet.
     bed.run_as_user("timeout 20 palisade-slow").ok();
     bed.run(&format!("kill -CONT {dpkg}; touch /tmp/go")).ok();
     assert!(slow.wait_with_output().unwrap().status.success());
 
-    // Killed at several moments, it leaves a database that opens, and what is there can be repaired.
+    // dpkg is killed at several moments. It leaves a database that opens, and the packages can be repaired.
     bed.run("dpkg -i /root/palisade-one_1.deb").ok();
     for pause in ["0.02", "0.1", "0.3"] {
         bed.run(&format!("timeout -s KILL {pause} dpkg -i /root/palisade-one_2.deb; true")).ok();
@@ -194,7 +194,7 @@ fn rules_that_would_stop_the_host() {
     let mut bed = host::unguarded("");
     bed.run("cp /bin/true /root/stranger; cp /bin/true /root/tried").ok();
     let enforce = Settings { guard: "mode = \"enforce\"".into(), ..Settings::default() };
-    // At the first start, when it isn't known yet what is trusted: the database comes in force all the same.
+    // At the first start, when it isn't known yet what is trusted: the database still comes into force.
     bed.rule_file(
         "50-test.rules",
         "deny_audit perm=execute all : path=/usr/bin/bash\nallow perm=any all : all\n",
@@ -234,7 +234,7 @@ fn rules_that_would_stop_the_host() {
     bed.settings(&enforce);
     bed.start();
 
-    // What is tried ends by itself, or when it is told to, and stays if it is kept.
+    // A trial ends by itself or on request, and stays in force if it is kept.
     bed.write(
         "/root/try.rules",
         "deny_audit perm=execute all : path=/root/tried\nallow perm=any all : all\n",

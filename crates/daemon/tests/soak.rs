@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host that enforces, on which a hundred programs a second are executed while packages come and go, rules are loaded
-//! again and file systems appear and disappear: nothing is refused that was there all the time, nothing strange runs,
-//! and the guard doesn't grow.
+//! Tests a host that enforces for a long time: a hundred programs a second are executed while packages are installed and
+//! removed, rules are loaded again, and file systems appear and disappear. No program that was there all the time may be
+//! refused, no untrusted program may run, and the guard may not grow.
 //!
-//! `PALISADE_SOAK_SECONDS` says for how long; `./x test soak` asks for ten minutes.
+//! `PALISADE_SOAK_SECONDS` sets how long; `./x test soak` uses ten minutes.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::lines::tell;
@@ -15,10 +15,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Without `PALISADE_SOAK_SECONDS`: some installations.
+/// How long without `PALISADE_SOAK_SECONDS`: enough for some installations.
 const SECONDS: u64 = 15;
 
-/// Executes one of its arguments every ten milliseconds, in turn, and says how many it executed and which failed.
+/// Executes one of its arguments every ten milliseconds, in turn. Prints how many it executed and which failed.
 const PACER: &str = r#"
 #include <signal.h>
 #include <spawn.h>
@@ -60,7 +60,7 @@ int main(int count, char **programs) {
     return 0;
 }"#;
 
-/// Programs that say their version at once.
+/// Programs that print their version at once.
 const PROGRAMS: [&str; 8] = [
     "/usr/bin/sed",
     "/usr/bin/sort",
@@ -74,13 +74,13 @@ const PROGRAMS: [&str; 8] = [
 
 #[derive(Debug)]
 struct Size {
-    /// Of memory, that nobody else has.
+    /// Private memory, not shared with other processes.
     kib: u64,
-    /// But for those of processes: it remembers some thousands at most.
+    /// Except those of processes: the guard remembers some thousands at most.
     descriptors: usize,
 }
 
-/// What the guard has at a moment at which it does nothing.
+/// The guard's size at a moment when it does nothing.
 fn size(bed: &Bed) -> Size {
     let pid = bed.pid();
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
@@ -93,7 +93,7 @@ fn size(bed: &Bed) -> Size {
     Size { kib, descriptors: others.count() }
 }
 
-/// One round of what an administrator does.
+/// One round of an administrator's work.
 fn round(bed: &Bed, number: u32, stranger: &[u8]) {
     let version = number % 3 + 1;
     bed.run(&format!("dpkg -i --force-downgrade /root/palisade-one_{version}.deb")).ok();
@@ -143,7 +143,7 @@ fn a_hundred_a_second_while_packages_come_and_go() {
     while began.elapsed() < Duration::from_secs(seconds) {
         round(&bed, rounds, &stranger);
         rounds += 1;
-        // Everything was seen once. The database may be read at that moment, or not yet.
+        // By now everything was done once. The guard may be reading the database at that moment, or not yet.
         if (4..=6).contains(&rounds) {
             let now = size(&bed);
             first = Some(match first {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A guard that is stopped, and the process that answers for it meanwhile.
+//! Tests a guard that is stopped, and the standby that answers for it meanwhile.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::faults::{WAIT, took};
@@ -31,7 +31,7 @@ fn started(more: &str) -> Option<Bed> {
     Some(bed)
 }
 
-/// The process that stands by.
+/// The standby's process.
 pub(crate) fn standby(bed: &Bed) -> Option<u32> {
     let pid = bed.pid();
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
@@ -53,7 +53,7 @@ fn nobody_waits_for_a_guard_that_is_stopped() {
     let Some(mut bed) = started("") else { return };
     bed.wait("somebody stands by", |bed| standby(bed).is_some());
     for _ in 0..3 {
-        // Some questions have been read when it stops, and some haven't.
+        // When the guard stops, it has read some questions but not all.
         let opens = "/usr/bin/python3 -c '\nimport time\nend = time.time() + 6\nlongest = 0\nwhile time.time() < end:\n    \
                      begun = time.time()\n    open(\"users\").close()\n    longest = max(longest, time.time() - begun)\n\
                      print(longest)'";
@@ -65,7 +65,7 @@ fn nobody_waits_for_a_guard_that_is_stopped() {
         bed.signal("-STOP");
         assert!(took(|| drop(bed.run("cat plain").ok())) < WAIT + WAIT / 4);
         bed.wait("it is said", |bed| bed.log().contains("is stopped: everything may be opened and executed"));
-        // Nobody judges, and nobody waits.
+        // Nothing is judged, and no process waits.
         assert!(took(|| drop(bed.run("cat secret users; exec /bin/true").ok())) < WAIT);
         bed.signal("-CONT");
         bed.wait("it is judged again", |bed| !bed.run("cat secret").worked());
@@ -86,7 +86,7 @@ fn a_guard_that_is_stopped_may_refuse_what_isnt_roots() {
     let Some(mut bed) = started("on-stop = \"closed\"") else { return };
     bed.wait("somebody stands by", |bed| standby(bed).is_some());
     bed.run("cp /bin/true own; chown 47110 own; ./own").ok();
-    // It is told when the watchdog looks.
+    // The standby is told the new answer when the watchdog checks next.
     std::thread::sleep(Duration::from_secs(2));
     bed.signal("-STOP");
     assert!(took(|| drop(bed.run("cat plain").ok())) < WAIT + WAIT / 4);
@@ -105,7 +105,7 @@ fn each_of_the_two_may_end() {
     for _ in 0..2 {
         bed.wait("somebody stands by", |bed| standby(bed).is_some());
         let first = standby(&bed).unwrap();
-        // Whoever ends palisaded may tell this process to end as well: it ends after it.
+        // A signal that should end palisaded may be sent to the standby as well: it must end after palisaded.
         signal("-TERM", first);
         bed.run("cat plain").ok();
         assert_eq!(standby(&bed), Some(first));
@@ -121,7 +121,7 @@ fn each_of_the_two_may_end() {
     assert!(took(|| drop(bed.run("cat secret plain").ok())) < WAIT);
     bed.ended();
     bed.wait("nobody stays", |_| !std::path::Path::new(&format!("/proc/{other}")).exists());
-    // While it stands in, too.
+    // Also while it answers.
     let Some(bed) = started("") else { return };
     bed.wait("somebody stands by", |bed| standby(bed).is_some());
     bed.signal("-STOP");
@@ -131,13 +131,14 @@ fn each_of_the_two_may_end() {
     bed.run("cat secret").refused();
 }
 
-/// The kernel doesn't end the group that hears of changes before it has an answer about a file that both groups know.
+/// The kernel doesn't end the notification group that reports changes before it has an answer about a file that both groups
+/// watch.
 #[test]
 fn who_waits_for_a_guard_that_is_killed_goes_on() {
     for with_standby in [true, false] {
         let Some(mut bed) = started("") else { return };
         bed.wait("somebody stands by", |bed| standby(bed).is_some());
-        // It is passed, and then asked about again.
+        // The kernel passes the file by itself, then asks about it again.
         bed.run("cat plain && cat plain").ok();
         bed.reload();
         if !with_standby {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `packaging/palisaded.service`: with what it takes from the daemon, the daemon does its work.
+//! Tests `packaging/palisaded.service`: the daemon works with the restrictions that the unit puts on it.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Bed, Run, Settings, compile, has};
@@ -28,7 +28,7 @@ fn the_guard_works_with_the_units_capabilities_alone() {
     }
     let bounds: &'static str = format!("--bounding-set=-all{bounds}").leak();
     bed.starter = vec!["setpriv", bounds, "--inh-caps=-all", "--no-new-privs", "--"];
-    // A process without rights reads what is trusted, so that is started, too.
+    // The process without rights that reads what is trusted must start, too.
     let own = bed.at("a");
     bed.trust("10-own", &[&own]);
     bed.settings(&Settings::enforce());
@@ -63,18 +63,18 @@ fn systemd_finds_little_exposed() {
     assert!(without > found, "{without}");
 }
 
-/// Calls that the unit's filter refuses, by number. `None`: nobody here knows systemd's groups.
+/// The calls that the unit's filter refuses, by number. `None`: no program here knows systemd's groups of calls.
 fn refused_calls() -> Option<Vec<String>> {
     let groups = value("SystemCallFilter").strip_prefix('~').unwrap().split(' ');
     let output = Command::new("systemd-analyze").arg("syscall-filter").args(groups).output().ok()?;
     let text = String::from_utf8(output.stdout).unwrap();
-    // Groups within groups are on the list, too, or are shown with what is in them.
+    // Groups within groups are also on the list, or are shown with their content.
     let names = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', '@']));
     let numbers = names.filter_map(|name| name.parse::<Syscall>().ok()?.number(Arch::NATIVE));
     Some(numbers.map(|number| number.to_string()).collect())
 }
 
-/// What `DeviceAllow=` names, and what `DevicePolicy=closed` has by itself: TYPE:MAJOR:MINOR:ACCESS.
+/// The devices of `DeviceAllow=`, and those that `DevicePolicy=closed` includes: TYPE:MAJOR:MINOR:ACCESS.
 fn devices() -> Vec<String> {
     const STANDARD: [&str; 7] = ["2:1:3:7", "2:1:5:7", "2:1:7:7", "2:1:8:7", "2:1:9:7", "2:5:0:7", "2:5:2:7"];
     assert_eq!(value("DevicePolicy"), "closed");
@@ -101,7 +101,7 @@ fn devices() -> Vec<String> {
     devices
 }
 
-/// A group of processes of its own, in the hierarchy that has programs for devices.
+/// A control group, in the hierarchy that supports device programs.
 struct Group(PathBuf);
 
 impl Group {
@@ -128,7 +128,7 @@ impl Drop for Group {
     }
 }
 
-/// A guard that has lost devices and calls as systemd takes them, and has its umask.
+/// A guard without the devices and calls that the unit removes, and with the unit's umask.
 fn taken() -> Option<(Group, Bed)> {
     if !has("fanotify") {
         return None;
@@ -152,7 +152,7 @@ fn taken() -> Option<(Group, Bed)> {
     }
     let own = bed.at("a");
     bed.trust("10-own", &[&own]);
-    // A process without rights reads this one.
+    // The process without rights reads this file.
     let apart = bed.base.join("apart");
     std::fs::create_dir(&apart).unwrap();
     std::fs::copy("/bin/true", apart.join("true")).unwrap();
@@ -166,11 +166,11 @@ fn taken() -> Option<(Group, Bed)> {
 
 #[test]
 fn the_guard_works_without_the_units_devices_and_calls() {
-    // The bed ends first, and the guard with it: then the group is empty.
+    // Drop the bed first, and the guard with it: then the group is empty.
     let Some((_group, mut bed)) = taken() else { return };
     bed.run("./a").ok();
     bed.run("./refused").refused();
-    // By the socket that is everybody's, whatever the umask.
+    // The socket is accessible for every user, whatever the umask is.
     bed.run_as_user("./a").ok();
     bed.run_as_user("./refused").refused();
     let socket = std::fs::metadata(bed.socket()).unwrap();
@@ -189,20 +189,20 @@ fn the_guard_works_without_the_units_devices_and_calls() {
     bed.wait("the terminal is told", |_| told().contains("palisade: may not execute"));
     bed.write(bed.at("heard"), "");
     session.wait().unwrap();
-    // Where the kernel asks about devices, too, it opens them for the guard.
+    // If the kernel asks about devices, too, it opens them for the guard.
     open_disk(&bed).ok();
     bed.run("mknod null c 1 3; mknod kmsg c 1 11; : < null; exec 3< kmsg").ok();
     bed.stop();
 }
 
-/// Makes the node of a block device that can be opened without the guard, and opens it with it.
+/// Makes the node of a block device that can be opened without the guard, and opens it with the guard.
 fn open_disk(bed: &Bed) -> Run {
     let node = bed.outside(bed.at("disk"));
     let disks = std::fs::read_dir("/sys/block").unwrap().map(|disk| disk.unwrap().path().join("dev"));
     let found = disks.map(|number| std::fs::read_to_string(number).unwrap()).find(|number| {
         let words: Vec<&str> = number.trim().split(':').collect();
         let made = Command::new("mknod").arg(&node).args(["b", words[0], words[1]]).status().unwrap();
-        // What isn't on the bed's file system isn't asked about.
+        // A file outside of the bed's file system isn't asked about.
         let apart = bed.base.join("disk");
         let twin = Command::new("mknod").arg(&apart).args(["b", words[0], words[1]]).status().unwrap();
         let opens = std::fs::File::open(&apart).is_ok();
@@ -216,7 +216,7 @@ fn open_disk(bed: &Bed) -> Run {
     bed.run("exec 3< disk")
 }
 
-/// systemd leaves out what it doesn't know, and says so only in its journal.
+/// systemd ignores settings that it doesn't know, and reports that only in its journal.
 #[test]
 fn systemd_knows_every_line() {
     let checked = |text: &str| {

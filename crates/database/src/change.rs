@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changing a store.
+//! Changes a store in one transaction.
 
 use crate::StoreError;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use std::path::Path;
 
-/// Makes a change as a whole or not at all. `action` and `path` are for the error.
+/// Makes a change as a whole or not at all. `action` and `path` are for the error message.
 ///
 /// # Errors
 /// When SQLite refuses the change, or another process has the database locked.
@@ -15,7 +15,7 @@ pub fn change<T>(
     action: &'static str,
     change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
 ) -> Result<T, StoreError> {
-    // The transaction writes from the start: one that begins to write later can fail at once.
+    // The transaction takes the write lock at its start: a transaction that takes the lock later can fail at once.
     connection
         .transaction_with_behavior(TransactionBehavior::Immediate)
         .and_then(|transaction| {

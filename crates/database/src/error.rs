@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is wrong with a store.
+//! The errors of a store, each with what to do about it.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub enum StoreError {
         /// Why not.
         source: std::io::Error,
     },
-    /// It is somebody else's.
+    /// The directory or file belongs to another user.
     #[error("{path:?} belongs to user {uid}")]
     Foreign {
         /// The directory or file.
@@ -26,7 +26,7 @@ pub enum StoreError {
         /// The owner.
         uid: u32,
     },
-    /// Others could change it.
+    /// Other users could change the directory or file.
     #[error("{path:?} may be written by others (mode {mode:04o})")]
     Writable {
         /// The directory or file.
@@ -34,7 +34,7 @@ pub enum StoreError {
         /// The permission bits.
         mode: u32,
     },
-    /// A link, a device, a directory where a file should be.
+    /// The path is a link, a device, or a directory where a file should be.
     #[error("{path:?} is no {expected}")]
     Kind {
         /// What is there.
@@ -42,7 +42,7 @@ pub enum StoreError {
         /// What should be.
         expected: &'static str,
     },
-    /// A newer program made it.
+    /// A newer version of Palisade made the database.
     #[error("{path:?} was made by a newer palisade (schema {found}, this one knows {known})")]
     Newer {
         /// The file.
@@ -52,7 +52,7 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
-    /// It isn't a store, or no longer.
+    /// The file isn't a store, or no longer is one.
     #[error("{path:?} is damaged: {reason}")]
     Damaged {
         /// The file.
@@ -60,13 +60,13 @@ pub enum StoreError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Others kept it busy for longer than anybody should.
+    /// Other processes kept the database locked for longer than any of them should.
     #[error("{path:?} is kept busy by another process")]
     Busy {
         /// The file.
         path: PathBuf,
     },
-    /// SQLite can't.
+    /// SQLite reports an error.
     #[error("can't {action} {path:?}: {source}")]
     Sqlite {
         /// What was to be done.
@@ -91,7 +91,7 @@ impl StoreError {
         }
     }
 
-    /// Sorts what SQLite says about `action` with the file at `path`.
+    /// Turns an SQLite error about `action` with the file at `path` into a [`StoreError`].
     #[must_use]
     pub fn of(action: &'static str, path: &std::path::Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();

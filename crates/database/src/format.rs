@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tells a database of one kind from others, and opening one.
+//! A kind of database: what identifies it, and how a database of this kind is made and opened.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::StoreError;
 /// A kind of database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
-    /// What it is called, with its article.
+    /// The name of this kind, with its article.
     pub name: &'static str,
     /// Its `application_id`.
     pub mark: i64,
     /// The newest version of its tables that is known (`user_version`).
     pub schema: i64,
-    /// How long to wait for others who have it locked.
+    /// How long to wait while other processes have the database locked.
     pub patience: Duration,
 }
 
 impl Format {
-    /// Opens the database at `path`, which is there, and sees whether it is one of these. A link isn't followed.
+    /// Opens the database at `path`, which exists, and checks that it is of this kind. Doesn't follow a link.
     ///
     /// # Errors
-    /// When it can't be opened, is locked, damaged, another program's or a newer one's.
+    /// When it can't be opened, or is locked, damaged, another program's or a newer version's.
     pub fn open(&self, path: &Path, access: OpenFlags) -> Result<Connection, StoreError> {
         let connection = self.connect(path, access)?;
-        // The last one to close would copy a log into the database and wait for the disk, at the end of a launch.
-        // The log is copied anyway once it has a thousand pages. (Who makes a database has it copied: it is moved
-        // to its place without its log.)
+        // By default the last connection to close copies the log into the database and waits for the disk; that would
+        // happen at the end of a launch. SQLite copies the log anyway once it has a thousand pages. (`make` lets SQLite
+        // copy the log, because a new database is moved to its place without its log.)
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(|source| StoreError::of("open", path, source))?;

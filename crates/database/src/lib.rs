@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every database of the user's has in common, whatever its tables are.
+//! What all databases of the user have in common, whatever their tables are.
 //!
-//! - [`Place`]: the directory and the files, and whether to believe them
-//! - [`Format`]: whose database it is, in which version
+//! - [`Place`]: the directory and the files, and the checks whether to trust them
+//! - [`Format`]: which kind of database a file is, and in which version
 //! - [`Place::open`], [`Place::read`]: opening one while other processes replace it; [`change`]: a change, whole or not at all
 //! - [`StoreError`]: what is wrong with one, and what to do about it
 #![forbid(unsafe_code)]

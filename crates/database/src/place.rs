@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where a store is: a directory that only the user can write to, and the files in it.
 //!
-//! SQLite names the files beside a database by the database's name, and believes what it finds there. So
-//! a database never comes to be beside another one's log: who makes one, or moves one away, holds the lock of
-//! the directory alone, and who opens one holds it with others.
+//! SQLite derives the names of a database's log files from the database's name, and trusts the content of these files. So a
+//! new database must never get its name while the log of another database is there. A process that makes a database or
+//! moves one away holds the directory's lock exclusively; a process that opens a database holds the lock shared.
 
 use std::ffi::OsString;
 use std::io::Error;
@@ -17,25 +17,25 @@ use rustix::io::Errno;
 
 use crate::StoreError;
 
-/// What SQLite puts beside a database: the write-ahead log, its index, the journal for rolling back.
+/// The files that SQLite puts beside a database: the write-ahead log, its index, and the rollback journal.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// The lock is held for as long as it takes to make a database, some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Which file it was.
+/// Identifies a file, to notice that another file has replaced it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
     inode: u64,
 }
 
-/// Held until dropped.
+/// The directory's lock, held until this is dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: Option<OwnedFd>,
 }
 
-/// A store's directory and file. The directory is without links.
+/// A store's directory and file.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The directory, without links in its path.
@@ -45,10 +45,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of `path`, whose directory is made if it isn't there.
+    /// The place of `path`. Makes the directory if it isn't there.
     ///
     /// # Errors
-    /// When it can't be made or believed.
+    /// When the directory can't be made or isn't safe to use.
     pub fn make(path: &Path) -> Result<Self, StoreError> {
         let directory = directory_of(path);
         std::fs::DirBuilder::new()
@@ -65,10 +65,10 @@ impl Place {
     /// The place of `path`, unless there is no such directory.
     ///
     /// # Errors
-    /// When the directory can't be looked at or believed.
+    /// When the directory can't be examined or isn't safe to use.
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
         let directory = directory_of(path);
-        // SQLite refuses links in a path; that the directory is the user's is what counts.
+        // SQLite refuses links in a path. Only the directory that the link leads to must be the user's.
         let directory = match directory.canonicalize() {
             Ok(directory) => directory,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -82,16 +82,16 @@ impl Place {
         Ok(Some(place))
     }
 
-    /// Which file is there, if one is and it is believable.
+    /// Which file is there, if there is one and it is safe to use.
     ///
     /// # Errors
-    /// When it is a link, somebody else's, or others may write to it.
+    /// When the file is a link, belongs to another user, or other users may write to it.
     pub fn identity(&self) -> Result<Option<Identity>, StoreError> {
         let Some(stat) = self.examine(&self.file, FileType::RegularFile, "regular file")? else {
             return Ok(None);
         };
         if stat.st_mode & 0o077 != 0 {
-            // Command lines are nobody else's business; a copy or a backup may have come back readable.
+            // Other users must not read command lines. A copy or a restored backup may be readable for them.
             let _read_only = rustix::fs::chmod(&self.file, Mode::from_raw_mode(0o600));
         }
         Ok(Some(Identity { device: stat.st_dev, inode: stat.st_ino }))
@@ -121,12 +121,12 @@ impl Place {
         }
     }
 
-    /// Keeps others from making a database here or moving one away.
+    /// Prevents other processes from making a database here or moving one away.
     ///
     /// # Errors
-    /// When others hold the lock for longer than anybody should.
+    /// When another process holds the lock for longer than it should.
     pub fn lock_shared(&self) -> Result<Lock, StoreError> {
-        // Who makes a database makes the lock first.
+        // The lock file exists: it is made before the database.
         self.lock(FlockOperation::NonBlockingLockShared, OFlags::RDONLY)
     }
 
@@ -135,7 +135,8 @@ impl Place {
     }
 
     fn lock(&self, operation: FlockOperation, access: OFlags) -> Result<Lock, StoreError> {
-        // The database itself can't be used: closing it would drop the locks that SQLite has on it.
+        // The lock is on a file of its own: closing a second descriptor of the database would drop the locks that SQLite
+        // has on it.
         let path = self.beside(".lock");
         let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = match rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600)) {
@@ -157,8 +158,8 @@ impl Place {
         }
     }
 
-    /// Makes the database if there is none: whole, then under its name. `make` gets an empty file and whether
-    /// it is on a file system whose memory maps aren't shared by everybody who has it.
+    /// Makes the database if there is none. The database gets its name only once it is complete. `make` gets an empty file,
+    /// and whether that is on a file system where the hosts that mount it don't share memory maps.
     ///
     /// # Errors
     /// When it can't be made, also those of `make`.
@@ -171,7 +172,7 @@ impl Place {
             directory: self.directory.clone(),
             file: self.directory.join(with_end(Path::new("."), &self.file, ".new")),
         };
-        // Whoever left these is gone: the lock is ours.
+        // A process that ended early left these files; we hold the lock.
         remove(&fresh.file)?;
         for end in BESIDE {
             remove(&fresh.beside(end))?;
@@ -184,7 +185,7 @@ impl Place {
         std::fs::rename(&fresh.file, &self.file).map_err(failed("make", &self.file))
     }
 
-    /// Moves a damaged database away, unless somebody else did meanwhile. Says where to.
+    /// Moves a damaged database away, unless another process did so meanwhile. Returns the new path.
     ///
     /// # Errors
     /// When it can't be moved.
@@ -193,7 +194,7 @@ impl Place {
         if self.identity()? != Some(damaged) {
             return Ok(None);
         }
-        // One of them is enough to look at; a hundred would fill the disk.
+        // One damaged database is enough to examine; a hundred would fill the disk.
         let aside = Self { directory: self.directory.clone(), file: self.beside(".damaged") };
         for end in BESIDE.into_iter().chain([""]) {
             let (from, to) = (self.beside(end), aside.beside(end));
@@ -205,13 +206,13 @@ impl Place {
         Ok(Some(aside.file))
     }
 
-    /// The file's name with something behind it.
+    /// The path of the file whose name is this file's name followed by `end`.
     fn beside(&self, end: &str) -> PathBuf {
         self.directory.join(with_end(Path::new(""), &self.file, end))
     }
 
-    /// Whether the directory is on a file system whose memory maps aren't shared by everybody who has it, as
-    /// the index of a write-ahead log must be.
+    /// Whether the directory is on a file system where the hosts that mount it don't share memory maps. The index of a
+    /// write-ahead log needs a shared map.
     fn is_remote(&self) -> bool {
         const CIFS: i64 = 0xff53_4d42;
         const SMB2: i64 = 0xfe53_4d42;

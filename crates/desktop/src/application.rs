@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of a profile the desktop needs to know.
+//! What the desktop needs to know of a profile.
 
 use crate::error::{DesktopError, FindError};
 use palisade_policy::word::{List, Word};
@@ -20,14 +20,14 @@ pub(crate) struct Application {
     pub(crate) description: Option<String>,
     /// The application's id: its desktop file and its name on the bus.
     pub(crate) id: Option<String>,
-    /// Its program, a path or a name, and what is tried where that isn't there; the profile's name where
-    /// nothing is said.
+    /// Its program, a path or a name, and the alternatives if that doesn't exist. If the profile states none, its own
+    /// name is used.
     pub(crate) programs: Vec<PathBuf>,
     /// The names of its configurations.
     pub(crate) configurations: Vec<String>,
 }
 
-/// A profile can't have a place on the desktop.
+/// The profile can't be used on the desktop.
 #[derive(Debug, thiserror::Error)]
 #[error("can't enable profile {name:?}: {why}")]
 pub struct NameError {
@@ -36,7 +36,7 @@ pub struct NameError {
 }
 
 impl Application {
-    /// Finds the profile of that name, and what it says together with what it inherits.
+    /// Finds the profile of that name, and reads its statements and the inherited ones.
     pub(crate) fn find(facts: &mut Facts, name: &OsStr) -> Result<Self, FindError> {
         let shown = name.to_string_lossy();
         let sort = Sort::Profile;
@@ -47,7 +47,7 @@ impl Application {
             return Err(LayerError::Unknown { sort, name: shown.into_owned(), by: None, nearest }.into());
         };
         check(&profile.name).map_err(DesktopError::from)?;
-        // Not as it would be opened here: no project has a say.
+        // Other than for a launch from here, no project file applies.
         facts.cwd = PathBuf::from("/");
         facts.application = Some(named(name));
         let request = Request { profile: Some(name), open: true, configuration: None };
@@ -77,14 +77,14 @@ impl Application {
         self.programs().next().unwrap_or_default()
     }
 
-    /// The program, and what is tried where it isn't there.
+    /// The program, and the alternatives if it doesn't exist.
     pub(crate) fn programs(&self) -> impl Iterator<Item = PathBuf> {
         let own = self.programs.is_empty().then(|| PathBuf::from(&self.name));
         self.programs.iter().cloned().chain(own)
     }
 }
 
-/// A program with everything filled in; None if something stands for nothing here.
+/// A program with its variables filled in. `None` if a variable has no value here.
 fn filled(facts: &Facts, program: &str) -> Option<PathBuf> {
     if let Some(below) = program.strip_prefix('~') {
         let mut path = facts.account.home.clone().into_os_string();
@@ -94,7 +94,7 @@ fn filled(facts: &Facts, program: &str) -> Option<PathBuf> {
     template::fill(program, &planner::context(facts, None)).ok().map(|path: OsString| path.into())
 }
 
-/// Profiles may be called what files and command lines can't bear.
+/// Checks a profile's name: some names can't be used in files or on command lines.
 fn check(name: &str) -> Result<(), NameError> {
     let why = if name.starts_with('-') {
         "its name would be taken for an option"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one command that overrides start, `palisade open NAME`, in the quoting of each kind of file.
+//! The one command that overrides start, `palisade open NAME`, quoted for each kind of file.
 //!
-//! Each kind has its own, and each has a second layer beneath it that undoes backslashes. Nothing of
-//! the application's comes before `--`, so none of its arguments can be an option of Palisade's.
+//! Each kind of file has its own quoting, and a second layer beneath it that removes backslashes. No word of the
+//! application stands before `--`, so none of its arguments can be an option of Palisade.
 
 use crate::exec::{Piece, Word};
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// What an override starts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Command<'a> {
-    /// Palisade.
+    /// The path of Palisade.
     pub(crate) binary: &'a Binary,
     /// The profile.
     pub(crate) name: &'a str,
@@ -19,7 +19,7 @@ pub(crate) struct Command<'a> {
     pub(crate) configuration: Option<&'a str>,
 }
 
-/// The path of Palisade, such that each kind of file can name it.
+/// The path of Palisade, if each kind of file can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Binary(String);
 
@@ -32,8 +32,8 @@ pub struct BinaryError {
 }
 
 impl Binary {
-    /// `path` is absolute. The specification forbids `=` in a program's path, GLib looks for one with
-    /// `%` in it before it undoes `%%`, and systemd knows no `$` there.
+    /// `path` is absolute. The specification forbids `=` in a program's path. GLib looks for a program with `%` in its
+    /// path before it undoes `%%`. systemd doesn't support `$` there.
     pub(crate) fn new(path: &Path) -> Result<Self, BinaryError> {
         let refused = |what| BinaryError { path: path.to_string_lossy().into_owned(), what };
         let text = path.to_str().ok_or_else(|| refused("bytes that are no UTF-8"))?;
@@ -63,11 +63,11 @@ impl Binary {
 }
 
 impl Command<'_> {
-    /// Up to the application's own arguments. The configuration goes before the profile: what comes after
-    /// that may be taken for the application's.
+    /// The words before the application's own arguments. The configuration stands before the profile: words after the
+    /// profile may be read as the application's arguments.
     fn start(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let configuration: Vec<Cow<'_, str>> = match self.configuration {
-            // Alone it would be an option.
+            // As a word of its own it would be read as an option.
             Some(name) if name.starts_with('-') => vec![format!("--config={name}").into()],
             Some(name) => vec!["--config".into(), name.into()],
             None => Vec::new(),
@@ -85,7 +85,7 @@ impl Command<'_> {
         words.join(" ")
     }
 
-    /// The value of a D-Bus service's `Exec`: a shell's quoting, no field codes.
+    /// The value of a D-Bus service's `Exec`: quoted as for a shell, without field codes.
     pub(crate) fn bus(&self, arguments: &[String]) -> String {
         let words = self.start().chain([Cow::from("--")]).chain(arguments.iter().map(Cow::from));
         words.map(|word| bus_word(&word)).collect::<Vec<String>>().join(" ")
@@ -98,7 +98,7 @@ impl Command<'_> {
 }
 
 fn desktop_word(word: &Word) -> String {
-    // Those that the specification reserves.
+    // The characters that the specification reserves.
     let reserved = |text: &str| text.contains(|c: char| " \t\n\r\"'\\><~|&;$*?#()`".contains(c));
     let quoted = word.0.is_empty()
         || word.0.iter().any(|piece| matches!(piece, Piece::Text(text) if text.is_empty() || reserved(text)));
@@ -109,7 +109,7 @@ fn desktop_word(word: &Word) -> String {
             Piece::Text(text) => {
                 for c in text.chars() {
                     match c {
-                        // The quote's backslash, and the same again for the layer of strings.
+                        // The backslash of the quoting, doubled for the layer of strings.
                         '"' | '`' | '$' => out.extend(['\\', '\\', c]),
                         '\\' => out.push_str(r"\\\\"),
                         '%' => out.push_str("%%"),
@@ -125,8 +125,9 @@ fn desktop_word(word: &Word) -> String {
     if quoted { format!("\"{out}\"") } else { out }
 }
 
-/// Without a backslash but where there is one in the text: `dbus-broker` doesn't undo them beneath the
-/// quotes, as `dbus-daemon` does. There it gets two in place of one, and finds no such profile.
+/// Quotes a word without a backslash, unless the text has one: beneath the quotes, `dbus-broker` doesn't undo
+/// backslashes, as `dbus-daemon` does. There such a name gets two backslashes in place of one, and no such profile is
+/// found.
 fn bus_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -170,7 +171,7 @@ mod tests {
         Binary::new(Path::new("/opt/a b/palisade")).unwrap()
     }
 
-    /// The rules of the specification, and no others: `None` is a line that breaks one.
+    /// Follows the rules of the specification, and no others. `None` for a line that breaks one.
     pub(crate) fn strictly(value: &str) -> Option<Vec<String>> {
         let line = unescape(value);
         let mut words = Vec::new();
@@ -231,7 +232,7 @@ mod tests {
         }
     }
 
-    /// Whatever line there was, the new one is Palisade's.
+    /// Whatever the line was, the new one starts Palisade.
     #[test]
     fn every_line_becomes_palisades() {
         const CHARACTERS: &[u8] = b" \"'\\\\%%$`UufFicknm=;#~-a/\tx\n\x01<>|&*?()";
@@ -268,10 +269,10 @@ mod tests {
             let (start, arguments) = read.split_at(expected.len());
             assert_eq!(start, expected, "{value:?}: {line}");
             assert_eq!(arguments[0], "--", "{line}");
-            // What comes after it is what was there, but for codes that are dropped.
+            // After that follows what was there before, except codes that are dropped.
             let again: Vec<Word> = arguments[1..].iter().filter_map(|word| Word::parse(word)).collect();
             assert_eq!(again, found.words(), "{line}");
-            // Read as GLib reads it, it is the same.
+            // GLib's reading gives the same result.
             assert_eq!(split(&line).unwrap(), read, "{line}");
         });
     }

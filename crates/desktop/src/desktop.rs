@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What one user has enabled: making it, taking it away, looking at it.
+//! Enables and disables one user's applications, and reports what is enabled.
 
 use crate::application::Application;
 use crate::command::Binary;
@@ -27,9 +27,9 @@ pub struct Desktop<'f> {
 pub struct Enabled {
     /// The profile.
     pub name: String,
-    /// What has become of the files.
+    /// What happened to the files.
     pub outcome: Outcome,
-    /// What there is to know about them.
+    /// Notes about the files.
     pub notes: Vec<Note>,
     /// The unit for `systemd --user`, if there is one; it isn't started.
     pub unit: Option<String>,
@@ -38,14 +38,14 @@ pub struct Enabled {
 /// An application that has been disabled.
 #[derive(Debug)]
 pub struct Disabled {
-    /// What has become of the files; none if it wasn't enabled.
+    /// What happened to the files. `None` if it wasn't enabled.
     pub outcome: Option<Outcome>,
-    /// The unit that it had, which may be running.
+    /// The unit that it had. The unit may be running.
     pub unit: Option<String>,
 }
 
 impl<'f> Desktop<'f> {
-    /// The desktop of the user whom `facts` are of.
+    /// The desktop of the user that `facts` describe.
     pub fn of(facts: &'f mut Facts) -> Self {
         let account = &facts.account;
         let private_group = account.private_group.then_some(account.gid);
@@ -54,11 +54,11 @@ impl<'f> Desktop<'f> {
         Self { facts, store }
     }
 
-    /// Has an application's link, desktop entry and services start its profile. What an earlier call made and this one
-    /// doesn't ask for goes. With `force`, what is in the way is kept aside.
+    /// Makes an application's link, desktop entries and services start its profile. What an earlier call made and this
+    /// one doesn't ask for is removed. With `force`, files in the way are kept aside.
     ///
     /// # Errors
-    /// When there is no such profile, its name won't do, or files can't be made.
+    /// When there is no such profile, its name can't be used, or files can't be made.
     pub fn enable(&mut self, name: &OsStr, choices: &Choices, force: bool) -> Result<Enabled, FindError> {
         let application = Application::find(self.facts, name)?;
         Ok(self.enable_found(&application, choices, force)?)
@@ -90,15 +90,15 @@ impl<'f> Desktop<'f> {
         }
     }
 
-    /// Takes away what was made for an application, and puts back what was there before. What somebody has changed stays.
+    /// Removes what was made for an application, and restores what was there before. A file that was changed since stays.
     ///
     /// # Errors
-    /// When what was made can't be found out or removed.
+    /// When what was made can't be determined or removed.
     pub fn disable(&self, name: &str) -> Result<Disabled, DesktopError> {
         let manifest = self.store.read(name).ok().flatten();
         let outcome = install::disable(&Disk::default(), &self.store, name)
             .map_err(|source| DesktopError::Disable { name: name.to_owned(), source })?;
-        // What `systemctl enable` made is systemd's to take away; it does so without the unit, too.
+        // systemd removes what `systemctl enable` made. It can do so without the unit, too.
         let unit = manifest.filter(|manifest| manifest.choices.service).map(|_one| enable::unit_name(name));
         Ok(Disabled { outcome, unit })
     }
@@ -106,20 +106,20 @@ impl<'f> Desktop<'f> {
     /// What is enabled of an application, and whether it is still as it was made.
     ///
     /// # Errors
-    /// When what was made can't be found out.
+    /// When what was made can't be determined.
     pub fn status(&self, name: &str) -> Result<Report, DesktopError> {
         status::report(&self.store, name)
     }
 
-    /// Names of all that are enabled.
+    /// The names of all enabled applications.
     ///
     /// # Errors
-    /// When they can't be found out.
+    /// When they can't be determined.
     pub fn names(&self) -> Result<Vec<String>, DesktopError> {
         self.store.names().map_err(|source| DesktopError::State { source })
     }
 
-    /// A name of which something may have been made; the profile may be gone since.
+    /// The name of an application for which something may have been made. Its profile may be gone since.
     ///
     /// # Errors
     /// When there is neither such a profile nor anything made for it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The steps by which files come and go, each of them whole: killed in between, a process leaves the old
-//! file or the new one, and at worst a temporary one whose name is known.
+//! The steps that make and remove files. Each step is atomic: a process that is killed in between leaves the old file
+//! or the new one, and at worst a temporary file whose name is known.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// A file of ours is never larger.
+/// A file of Palisade is never larger.
 const LARGEST: u64 = 4 << 20;
 
 /// A step failed.
@@ -30,17 +30,17 @@ impl DiskError {
     }
 }
 
-/// What a name leads to, if it can be ours.
+/// The content at a path, if Palisade can have made it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Content {
-    /// A symbolic link with this in it.
+    /// A symbolic link to this target.
     Link(PathBuf),
     /// A file whose content has this BLAKE3 hash.
     File(String),
 }
 
-/// Which file it is, whatever its name.
+/// Identifies a file, whatever its name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     device: u64,
@@ -50,19 +50,19 @@ pub(crate) struct Identity {
 /// What is at a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// None for what can't be ours.
+    /// `None` for a file that Palisade can't have made.
     pub(crate) content: Option<Content>,
     pub(crate) identity: Identity,
 }
 
 impl Content {
-    /// Of a file with these bytes.
+    /// The content of a file with these bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self::File(blake3::hash(bytes).to_hex().to_string())
     }
 }
 
-/// What is at `path`, links not followed; None for nothing.
+/// What is at `path`. Links aren't followed. `None` if nothing is there.
 pub(crate) fn look(path: &Path) -> Result<Option<Seen>, DiskError> {
     let stat = match rustix::fs::lstat(path) {
         Ok(stat) => stat,
@@ -92,7 +92,7 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What does the steps. In tests it can stop before any of them, as if killed.
+/// Executes the steps. In tests it can stop before any step, as if the process were killed.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     #[cfg(test)]
@@ -130,7 +130,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Writes a file, in place of one that is there or not.
+    /// Writes a file. `replace`: a file is there already.
     pub(crate) fn place_file(
         &self,
         path: &Path,
@@ -146,7 +146,7 @@ impl Disk {
             let mut file = File::from(rustix::fs::open(&temporary, flags, mode)?);
             self.step()?;
             file.write_all(bytes)?;
-            // Whatever mask there is.
+            // The umask must have no effect.
             rustix::fs::fchmod(&file, mode)?;
             file.sync_all()?;
             self.put(&temporary, path, replace)
@@ -157,7 +157,7 @@ impl Disk {
         })
     }
 
-    /// Makes a symbolic link, in place of one that is there or not.
+    /// Makes a symbolic link. `replace`: a file is there already.
     pub(crate) fn place_link(&self, path: &Path, target: &Path, replace: bool) -> Result<(), DiskError> {
         let temporary = temporary(path);
         let link = || -> std::io::Result<()> {
@@ -183,14 +183,14 @@ impl Disk {
         Ok(())
     }
 
-    /// Gives a file another name, which must be free.
+    /// Renames a file. The new name must be free.
     pub(crate) fn move_to_free(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
         self.put(from, to, false).map_err(DiskError::new("keep aside", from))
     }
 
-    /// Gives what was kept aside its name back, in place of a file that is there or not.
+    /// Renames a file that was kept aside to its earlier name, whether or not a file is there.
     pub(crate) fn put_back(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
-        // A directory can't take a file's place.
+        // A directory can't replace a file.
         let replace = !rustix::fs::lstat(from)
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
         if !replace {
@@ -219,7 +219,7 @@ impl Disk {
         }
     }
 
-    /// Removes what somebody killed has left of writing to `path`.
+    /// Removes the temporary file that a killed process has left of writing `path`.
     pub(crate) fn sweep(&self, path: &Path) -> std::io::Result<()> {
         let temporary = temporary(path);
         if rustix::fs::lstat(&temporary).is_ok() {
@@ -230,7 +230,7 @@ impl Disk {
     }
 }
 
-/// The name under which `path` comes into being.
+/// The name under which `path` is written before it gets its own name.
 fn temporary(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -238,8 +238,8 @@ fn temporary(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// `rename`, but never over another file. Where the file system can't, by a second name; and where it
-/// can't that, either, after a look.
+/// `rename`, but never over another file. If the file system doesn't support that, it makes a second link to the file.
+/// If it doesn't support that either, it looks first and then renames.
 fn rename_to_free(from: &Path, to: &Path) -> std::io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
@@ -253,7 +253,7 @@ fn rename_to_free(from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// What was renamed stays renamed after a power cut, as far as the disk is honest.
+/// Makes a rename durable across a power cut, if the disk writes what it confirms.
 fn sync_directory(path: &Path) {
     if let Some(Ok(directory)) = path.parent().map(File::open) {
         let _not_everywhere = directory.sync_all();

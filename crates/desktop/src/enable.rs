@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is to be made for an application: reads the system's files and decides, writes nothing.
+//! Decides what to make for an application. It reads the system's files and writes nothing.
 
 use crate::application::Application;
 use crate::command::Binary;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 /// The user's directories, by the XDG Base Directory Specification.
 #[derive(Debug)]
 pub(crate) struct Directories {
-    /// Links to programs; the specification has no variable for it.
+    /// Links to programs. The specification has no variable for this directory.
     pub(crate) programs: PathBuf,
     /// `$XDG_DATA_HOME`.
     pub(crate) data: PathBuf,
@@ -29,7 +29,7 @@ pub(crate) struct Directories {
 }
 
 impl Directories {
-    /// Those of the caller.
+    /// The directories of the caller.
     pub(crate) fn of(facts: &Facts) -> Self {
         let above = |own: &Path| own.parent().unwrap_or(own).to_owned();
         Self {
@@ -44,7 +44,7 @@ impl Directories {
     }
 }
 
-/// An order and what there is to say about it.
+/// An order, and notes about it.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) order: Order,
@@ -53,7 +53,7 @@ pub(crate) struct Prepared {
     pub(crate) unit: Option<String>,
 }
 
-/// What an entry is called: the file, by its place below `applications`.
+/// The application's main entry: its file, by the path below `applications`.
 struct MainEntry {
     found: Option<Found>,
     relative: PathBuf,
@@ -72,7 +72,7 @@ struct Preparation<'a> {
     notes: Vec<Note>,
 }
 
-/// Decides what is to be made for an application.
+/// Decides what to make for an application.
 pub(crate) fn prepare(
     facts: &Facts,
     application: &Application,
@@ -109,7 +109,7 @@ pub(crate) fn prepare(
     Ok(Prepared { order, notes, unit })
 }
 
-/// The `enable` that asks for this.
+/// The `enable` command with these choices.
 pub(crate) fn command(name: &str, choices: &Choices) -> String {
     let mut words = vec!["palisade desktop enable".to_owned(), quoted(name)];
     for (chosen, option) in [
@@ -137,7 +137,7 @@ impl Preparation<'_> {
         self.want(Kind::DesktopEntry, self.directories.entry(relative), What::File(text), origin);
     }
 
-    /// Whether the link will be found.
+    /// Checks whether a shell will find the link.
     fn look_at_path(&mut self) {
         let own = &self.directories.programs;
         let name = &self.application.name;
@@ -220,7 +220,7 @@ impl Preparation<'_> {
         Ok(Some(MainEntry { found: None, relative, arguments: created.arguments }))
     }
 
-    /// An entry of its own for each configuration.
+    /// Makes an entry of its own for each configuration.
     fn variants(&mut self, main: &MainEntry) -> Result<(), DesktopError> {
         for configuration in &self.application.configurations {
             let name = format!("palisade-{}-{}", file_part(&self.application.name), file_part(configuration));
@@ -231,7 +231,7 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// The other entries that start the same program: those of single types of files, mostly.
+    /// The other entries that start the same program: mostly entries for single types of files.
     fn others(&mut self, others: Vec<Found>) {
         if others.is_empty() {
             return;
@@ -270,12 +270,12 @@ impl Preparation<'_> {
     }
 }
 
-/// What an application's unit is called.
+/// The name of an application's unit.
 pub(crate) fn unit_name(name: &str) -> String {
     format!("palisade-{}.service", unit_part(name))
 }
 
-/// Whether a file of the system's is still what ours was made from.
+/// Whether a system file is still the one that Palisade's file was made from.
 pub(crate) fn is_current(origin: &Origin) -> bool {
     let read = file::read(&origin.path, crate::entry::LARGEST, Links::Follow);
     read.is_ok_and(|bytes| Content::of(&bytes) == origin.content)
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use palisade_host::environment::Environment;
 
-    /// What is ordered in a home whose system has two entries and a service, by path below the home.
+    /// What is ordered in a home, by path below it. The system has two entries and a service.
     fn ordered(application: &Application, choices: &Choices) -> Vec<(String, String)> {
         let root = tempfile::tempdir().unwrap();
         let write = |below: &str, text: &str| {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of groups and keys: desktop entries, and the service files of D-Bus, which are written alike
-//! (Desktop Entry Specification 1.5, "Basic format of the file" and "Possible value types").
+//! Reads files of groups and keys: desktop entries, and the service files of D-Bus, which have the same form (Desktop
+//! Entry Specification 1.5, "Basic format of the file" and "Possible value types").
 //!
-//! What is read is kept only if every reader understands it in one way. KDE's reader knows more than
-//! the specification: `Exec[de]` and `Exec[$e]` are `Exec` to it, the latter expanded as a shell does.
-//! Python's takes a carriage return for the end of a line. So keys with such ends, and values with
-//! control characters, don't get past here.
+//! A key is kept only if every reader understands it in the same way. KDE's reader knows more than the specification:
+//! it reads `Exec[de]` and `Exec[$e]` as `Exec`, and expands the latter as a shell does. Python's reader takes a
+//! carriage return for the end of a line. So keys with such endings, and values with control characters, are dropped.
 
 use std::collections::HashMap;
 
-/// A larger file isn't read: LibreOffice's, the largest of a Debian 12 with seven desktop programs, has 22 KB.
+/// A larger file isn't read. The largest one of a Debian 12 with seven desktop programs is LibreOffice's, with 22 KB.
 pub(crate) const LARGEST: usize = 1 << 20;
 /// The group that a desktop entry must have.
 pub(crate) const MAIN: &str = "Desktop Entry";
@@ -20,7 +19,7 @@ pub enum EntryError {
     /// It isn't text.
     #[error("it is no UTF-8 (after {valid} bytes)")]
     NotText {
-        /// Bytes that are.
+        /// How many bytes are text.
         valid: usize,
     },
     /// A group is missing.
@@ -41,7 +40,7 @@ pub enum EntryError {
     /// What it starts isn't understood.
     #[error("its Exec isn't understood: {0}")]
     Exec(#[from] crate::exec::ExecError),
-    /// What is to be made of it would be no better.
+    /// The file that would be made from it would be too large.
     #[error("with Palisade in every Exec it would be larger than {LARGEST} bytes")]
     Large,
 }
@@ -71,8 +70,8 @@ pub(crate) struct Key {
 }
 
 impl Entry {
-    /// Reads a file. Of a key that is there twice the last counts, as GLib has it; groups of one name
-    /// are one group; lines that are nothing are left out.
+    /// Reads a file. If a key occurs twice, the last one counts, as in GLib. Groups of one name are one group. Lines of
+    /// no known form are left out.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, EntryError> {
         let text =
             std::str::from_utf8(bytes).map_err(|error| EntryError::NotText { valid: error.valid_up_to() })?;
@@ -103,7 +102,7 @@ impl Entry {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// The group that a desktop entry must have, which says that this is an application.
+    /// The group that a desktop entry must have. It must say that this is an application.
     pub(crate) fn application(&self) -> Result<&Group, EntryError> {
         let main = self.group(MAIN).ok_or(EntryError::NoGroup { name: MAIN })?;
         match main.text("Type").unwrap_or_default() {
@@ -135,7 +134,7 @@ impl Group {
         &self.keys
     }
 
-    /// A value as it is written.
+    /// A value as it stands in the file.
     pub(crate) fn raw(&self, name: &str) -> Option<&str> {
         let key = self.keys.iter().find(|key| key.name == name && key.locale.is_none())?;
         Some(&key.value)
@@ -146,7 +145,7 @@ impl Group {
         self.raw(name).map(unescape)
     }
 
-    /// A value of type boolean; what is neither is no.
+    /// A value of type boolean. Any other text is false.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.raw(name) == Some("true")
     }
@@ -161,7 +160,7 @@ impl Group {
 impl Key {
     fn parse(line: &str) -> Option<Self> {
         let (key, value) = line.split_once('=')?;
-        // Of what takes no room only these are none of the value's.
+        // Of all white space, only these two characters aren't part of the value.
         let blank = [' ', '\t'];
         let (key, value) = (key.trim_end_matches(blank), value.trim_start_matches(blank));
         let (name, locale) = match key.split_once('[') {
@@ -182,7 +181,7 @@ impl Key {
     }
 }
 
-/// Whether a group may be called so: in `[a][$i]` KDE's reader sees more than a name, and in `\x45` an `E`.
+/// Whether a group may have this name: in `[a][$i]` KDE's reader sees more than a name, and in `\x45` it sees an `E`.
 fn is_group(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_alphanumeric() || " ._-".contains(c))
 }
@@ -191,7 +190,7 @@ fn is_line_end_to_somebody(c: char) -> bool {
     (c.is_control() && c != '\t') || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// What a value of type string stands for. A backslash before anything else is one, as GLib has it.
+/// The text that a value of type string stands for. A backslash before any other character stands for itself, as in GLib.
 pub(crate) fn unescape(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     let mut rest = value.chars();
@@ -217,7 +216,7 @@ pub(crate) fn escape(text: &str) -> String {
     let mut value = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            // Space at the beginning would be taken for none.
+            // A space at the beginning would be ignored.
             ' ' if value.is_empty() => value.push_str("\\s"),
             '\n' => value.push_str("\\n"),
             '\t' => value.push_str("\\t"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why nothing is enabled or disabled, in words, with what to do about it.
+//! Why an application isn't enabled or disabled, and what to do about it.
 
 use crate::application::NameError;
 use crate::command::BinaryError;
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 /// Why an entry can't be made.
 #[derive(Debug, thiserror::Error)]
 pub enum EntryFailure {
-    /// The system's can't be used.
+    /// The system's entry can't be used.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// One from nothing can't be made.
+    /// A new entry can't be made.
     #[error("can't make a desktop entry: {0}")]
     Created(EntryError),
 }
@@ -26,31 +26,31 @@ pub enum EntryFailure {
 /// Why nothing is enabled or disabled.
 #[derive(Debug, thiserror::Error)]
 pub enum DesktopError {
-    /// The profile's name won't do.
+    /// The profile's name can't be used.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Palisade doesn't know where it is itself.
+    /// Palisade can't find its own program.
     #[error("can't find out which program this is: {source}")]
     Myself {
         /// Why.
         source: std::io::Error,
     },
-    /// Palisade's path won't do.
+    /// Palisade's path can't be used.
     #[error(transparent)]
     Binary(#[from] BinaryError),
-    /// There is nowhere to make anything.
+    /// The user has no home to make files in.
     #[error("can't enable anything for you: your home {home:?} is no directory")]
     Home {
         /// Where it should be.
         home: PathBuf,
     },
-    /// Not a type of files.
+    /// The text isn't a type of files.
     #[error("{mime:?} is no type of files")]
     Type {
         /// What was given.
         mime: String,
     },
-    /// There is nothing that could be a default.
+    /// No desktop entry could be the default.
     #[error("can't make {name} a default: the system has no desktop entry of it")]
     NoEntry {
         /// The profile.
@@ -63,10 +63,10 @@ pub enum DesktopError {
     Entry {
         /// Why.
         source: EntryFailure,
-        /// The command that does without.
+        /// The command that works without the entry.
         again: String,
     },
-    /// What was made can't be found out.
+    /// What was made can't be determined.
     #[error(transparent)]
     State {
         /// Why.
@@ -92,19 +92,19 @@ pub enum DesktopError {
     },
 }
 
-/// Why an application isn't found, or nothing is done with it.
+/// Why an application isn't found, or isn't changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     /// There is no such profile, or it can't be read.
     #[error(transparent)]
     Layer(#[from] LayerError),
-    /// Nothing is done with it.
+    /// The application can't be changed.
     #[error(transparent)]
     Desktop(#[from] DesktopError),
 }
 
 impl DesktopError {
-    /// Its class, for programs.
+    /// The error's class, for programs.
     pub const fn class(&self) -> &'static str {
         match self {
             Self::Name(_) | Self::Type { .. } => "unknown-name",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an `Exec` line starts, and with which arguments ("The Exec key" of the Desktop Entry
-//! Specification 1.5). Read as GLib reads it, which takes more than the specification allows: single
-//! quotes and backslashes outside quotes are in many files.
+//! Says what an `Exec` line starts, and with which arguments ("The Exec key" of the Desktop Entry Specification 1.5).
+//! It reads lines as GLib does, which accepts more than the specification allows: many files have single quotes, and
+//! backslashes outside quotes.
 
 use crate::entry::unescape;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 /// A longer line isn't read; those of Debian 12 have up to 120 characters.
 const LONGEST: usize = 16 * 1024;
 
-/// Programs that start others, by what their arguments say: whose arguments aren't the application's.
+/// Programs that start other programs, which their arguments name. Their arguments aren't the application's.
 const WRAPPERS: [&str; 36] = [
     "bash",
     "bwrap",
@@ -55,7 +55,7 @@ pub enum ExecError {
     /// A quote isn't closed.
     #[error("a quote isn't closed")]
     OpenQuote,
-    /// There is no end to it.
+    /// It is too long.
     #[error("it is longer than {LONGEST} bytes")]
     Long,
 }
@@ -63,9 +63,9 @@ pub enum ExecError {
 /// A part of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// As it is.
+    /// Literal text.
     Text(String),
-    /// The code of what is put in at launch, such as `U` for addresses.
+    /// The code of a value that is filled in at launch, such as `U` for addresses.
     Code(char),
 }
 
@@ -73,21 +73,20 @@ pub(crate) enum Piece {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word(pub(crate) Vec<Piece>);
 
-/// What a line comes to.
+/// What a line starts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Invocation {
     /// The program, as it is named.
     pub(crate) program: String,
     /// Its arguments.
     pub(crate) arguments: Vec<String>,
-    /// Whether something else starts it, of which nothing is left here.
+    /// Whether the line starts it through another program, which is left out here.
     pub(crate) unwrapped: bool,
-    /// Whether only something else is known that starts it: then the arguments are but the standalone
-    /// field codes.
+    /// Whether only the other program is known. Then the arguments are only the standalone field codes.
     pub(crate) opaque: bool,
 }
 
-/// The words of a line, quotes undone. `value` is as it is in the file.
+/// The words of a line, without their quotes. `value` is as it stands in the file.
 pub(crate) fn split(value: &str) -> Result<Vec<String>, ExecError> {
     if value.len() > LONGEST {
         return Err(ExecError::Long);
@@ -127,8 +126,7 @@ pub(crate) fn split(value: &str) -> Result<Vec<String>, ExecError> {
 }
 
 impl Word {
-    /// The argument that `text` stands for. None if nothing would come in its place: codes that are
-    /// deprecated or unknown.
+    /// The argument that `text` stands for. `None` if nothing would take its place: the codes are deprecated or unknown.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -162,7 +160,7 @@ impl Word {
 }
 
 impl Invocation {
-    /// What the words of a line come to, if there are any. `is_program` knows the application's program.
+    /// What the words of a line start. `None` for a line without words. `is_program` recognises the application's program.
     pub(crate) fn of(words: &[String], is_program: impl Fn(&str) -> bool) -> Option<Self> {
         let inner = without_variables(words);
         let (first, after) = inner.split_first()?;
@@ -193,13 +191,13 @@ impl Invocation {
         self.arguments.iter().filter_map(|argument| Word::parse(argument)).collect()
     }
 
-    /// Whether both start one program, as far as names tell.
+    /// Whether both start the same program, as far as the names tell.
     pub(crate) fn same_program(&self, other: &Self) -> bool {
         file_name(&self.program) == file_name(&other.program)
     }
 }
 
-/// A line without `env A=b` at its beginning. Options of `env` aren't looked through.
+/// A line without a leading `env A=b`. Options of `env` aren't skipped.
 fn without_variables(words: &[String]) -> &[String] {
     let mut inner = words;
     while let Some((first, after)) = inner.split_first()
@@ -212,7 +210,7 @@ fn without_variables(words: &[String]) -> &[String] {
     inner
 }
 
-/// Whether a program starts others: `python3.11` does as `python3` does.
+/// Whether a program starts other programs. `python3.11` counts as `python3`.
 fn is_wrapper(program: &str) -> bool {
     let name = file_name(program);
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');

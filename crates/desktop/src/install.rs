@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Making an application's files and taking them away, so that whenever either is interrupted the next
-//! call of either puts things right.
+//! Makes an application's files and removes them. If either is interrupted, the next call of either completes or undoes it.
 
 use crate::disk::{self, Content, Disk, DiskError};
 use crate::manifest::{self, Choices, Defaults, Kind, Made, Manifest, ManifestError, Origin, Store};
@@ -9,21 +8,21 @@ use palisade_host::file::{self, FileError, Links};
 use rustix::fs::{FileType, Mode};
 use std::path::{Path, PathBuf};
 
-/// The permissions of what is made: anybody may read it.
+/// The permissions of the files: every user may read them.
 const MODE: Mode = Mode::from_raw_mode(0o644);
 
 /// Files can't be made or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// Something else is where a file is to be.
+    /// Another file is where a file is to be made.
     #[error("{path:?} is there already, and Palisade {}", if *.changed { "made it, but it was changed" } else { "didn't make it" })]
     Foreign {
         /// Where.
         path: PathBuf,
-        /// Whether it was Palisade's before.
+        /// Whether Palisade made it before.
         changed: bool,
     },
-    /// Another application's file is where one is to be.
+    /// Another application's file is where a file is to be made.
     #[error("{path:?} is there already, made for {by}")]
     Taken {
         /// Where.
@@ -31,7 +30,7 @@ pub enum InstallError {
         /// The other application.
         by: String,
     },
-    /// What is in the way can't be kept aside.
+    /// The file in the way can't be kept aside.
     #[error("can't keep {path:?} aside: {aside:?} is there already")]
     Aside {
         /// What is in the way.
@@ -54,7 +53,7 @@ pub enum InstallError {
         /// The file.
         file: PathBuf,
     },
-    /// The list of what was made can't be had.
+    /// The list of what was made can't be used.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// A step failed.
@@ -62,12 +61,12 @@ pub enum InstallError {
     Disk(#[from] DiskError),
 }
 
-/// What a file is to be.
+/// The content that a file should have.
 #[derive(Debug, Clone)]
 pub(crate) enum What {
-    /// A link to this.
+    /// A link to this target.
     Link(PathBuf),
-    /// A file with this in it.
+    /// A file with this text.
     File(String),
 }
 
@@ -87,7 +86,7 @@ impl What {
     }
 }
 
-/// A file that is to be there.
+/// A file that should exist.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) kind: Kind,
@@ -96,16 +95,16 @@ pub(crate) struct Wanted {
     pub(crate) origin: Option<Origin>,
 }
 
-/// Types of files whose default is to be set.
+/// The types of files for which the default should be set.
 #[derive(Debug, Clone)]
 pub(crate) struct WantedDefaults {
-    /// The file in which.
+    /// The file in which the defaults are set.
     pub(crate) file: PathBuf,
     /// The desktop entry's id.
     pub(crate) entry: String,
 }
 
-/// All that is to be there for an application.
+/// Everything that should exist for an application.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
     pub(crate) name: String,
@@ -113,34 +112,34 @@ pub(crate) struct Order {
     pub(crate) choices: Choices,
     pub(crate) files: Vec<Wanted>,
     pub(crate) defaults: Option<WantedDefaults>,
-    /// Whether what is in the way is kept aside.
+    /// Whether files in the way are kept aside.
     pub(crate) force: bool,
 }
 
 impl Order {
-    /// Where it will write.
+    /// The paths that it writes to.
     fn paths(&self) -> impl Iterator<Item = &Path> {
         let files = self.files.iter().map(|wanted| wanted.path.as_path());
         files.chain(self.defaults.iter().map(|defaults| defaults.file.as_path()))
     }
 }
 
-/// What has become of the files.
+/// What happened to the files.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Those that are there, in order.
+    /// The files that exist, in order.
     pub made: Vec<(Kind, PathBuf)>,
-    /// Those that are gone.
+    /// The files that were removed.
     pub removed: Vec<PathBuf>,
-    /// Those that somebody has changed: they stay, and are no longer Palisade's.
+    /// The files that were changed since Palisade made them. They stay, and no longer belong to Palisade.
     pub left: Vec<PathBuf>,
-    /// Those that were in the way, and where they are now.
+    /// The files that were in the way, and where they are now.
     pub aside: Vec<(PathBuf, PathBuf)>,
-    /// Those that were put back.
+    /// The files that were restored.
     pub restored: Vec<PathBuf>,
 }
 
-/// What is to be done about a file.
+/// What to do with a file.
 enum Step {
     Make,
     Replace,
@@ -154,7 +153,7 @@ pub(crate) fn enable(disk: &Disk, store: &Store, order: &Order) -> Result<Outcom
     let old = store.read(&order.name)?;
     let result = enable_locked(disk, store, order, old.as_ref(), made.clone());
     if result.is_err() && old.is_none() {
-        // What has come into being goes; and if even that fails, the manifest knows what is left.
+        // Remove what has been made. If even that fails, the manifest lists what is left.
         let _as_far_as_it_goes = disable_locked(disk, store, &order.name);
         disk.remove_empty(made.iter().rev().map(PathBuf::as_path));
     }
@@ -184,7 +183,7 @@ fn enable_locked(
     after.defaults.extend(edits.iter().filter_map(|edit| edit.set.clone()));
     after.directories = directories(store, order, old, &others, made_already);
 
-    // First of all what will have been done is written down, together with what was done before.
+    // First write down what will have been done, together with what was done before.
     let mut during = after.clone();
     if let Some(old) = old {
         for made in &old.files {
@@ -235,13 +234,13 @@ fn enable_locked(
     Ok(outcome)
 }
 
-/// What was made for other applications. A list that can't be read is a matter of that application's.
+/// What was made for other applications. A list that can't be read concerns only that application.
 fn others(store: &Store, name: &str) -> Vec<Manifest> {
     let names = store.names().unwrap_or_default();
     names.iter().filter(|other| *other != name).filter_map(|other| store.read(other).ok().flatten()).collect()
 }
 
-/// What is to be done for a wanted file, and how it is listed.
+/// Decides what to do for a wanted file, and how to list it.
 fn judge(wanted: &Wanted, known: Option<&Made>, force: bool) -> Result<(Step, Made), InstallError> {
     let content = wanted.what.content();
     let mut made = Made {
@@ -253,7 +252,7 @@ fn judge(wanted: &Wanted, known: Option<&Made>, force: bool) -> Result<(Step, Ma
     };
     let Some(seen) = disk::look(&wanted.path)? else { return Ok((Step::Make, made)) };
     let step = match seen.content {
-        // Somebody else's that is just what is wanted is taken for ours: the list may be lost.
+        // A foreign file with exactly the wanted content counts as Palisade's: the list may be lost.
         Some(there) if there == content => Step::Keep,
         Some(there) if known.is_some_and(|known| known.contents.contains(&there)) => Step::Replace,
         _ if force => {
@@ -265,7 +264,7 @@ fn judge(wanted: &Wanted, known: Option<&Made>, force: bool) -> Result<(Step, Ma
             Step::MoveAside
         }
         _ => {
-            // One that was to be moved aside when somebody was killed was never Palisade's.
+            // A file that a killed process was about to keep aside was never Palisade's.
             let changed = known.is_some_and(|known| known.before != Some(seen.identity));
             return Err(InstallError::Foreign { path: wanted.path.clone(), changed });
         }
@@ -273,7 +272,7 @@ fn judge(wanted: &Wanted, known: Option<&Made>, force: bool) -> Result<(Step, Ma
     Ok((step, made))
 }
 
-/// The directories that are or will have been made for this application, each before those in it.
+/// The directories that are or will be made for this application. Each comes before those in it.
 fn directories(
     store: &Store,
     order: &Order,
@@ -288,10 +287,10 @@ fn directories(
     for parent in paths.iter().filter_map(|path| path.parent()) {
         directories.extend(manifest::missing(parent));
     }
-    // What another application's files needed and these need, too, goes with the last of them.
+    // A directory that several applications need is removed with the last of them.
     let shared = |directory: &&PathBuf| paths.iter().any(|path| path.starts_with(directory));
     directories.extend(others.iter().flat_map(|other| &other.directories).filter(shared).cloned());
-    // Those of Palisade's own go when they are empty, whoever made them.
+    // Palisade's own directories are removed when they are empty, whichever call made them.
     directories.retain(|directory| !store.is_own(directory));
     // A directory is before those in it: its name is their beginning.
     directories.sort();
@@ -303,7 +302,7 @@ fn absent<'p>(directories: impl Iterator<Item = &'p PathBuf>) -> Vec<PathBuf> {
     directories.filter(|directory| disk::is_absent(directory)).cloned().collect()
 }
 
-/// Takes away all that was made for an application; None if nothing was.
+/// Removes everything that was made for an application. `None` if nothing was made.
 pub(crate) fn disable(disk: &Disk, store: &Store, name: &str) -> Result<Option<Outcome>, InstallError> {
     let _lock = store.lock()?;
     if !store.is_there() {
@@ -327,7 +326,7 @@ fn disable_locked(disk: &Disk, store: &Store, name: &str) -> Result<Option<Outco
     for defaults in &manifest.defaults {
         match Rewrite::new(&defaults.file, &[defaults], None) {
             Ok(rewrite) => rewrite.apply(disk)?,
-            // Somebody has made something else of it.
+            // The file has become something that can't be edited.
             Err(_unreadable) => outcome.left.push(defaults.file.clone()),
         }
     }
@@ -340,7 +339,7 @@ fn disable_locked(disk: &Disk, store: &Store, name: &str) -> Result<Option<Outco
     Ok(Some(outcome))
 }
 
-/// Takes a file away if it is ours still, and puts back what was there before.
+/// Removes a file if it is still Palisade's, and restores what was there before.
 fn undo(disk: &Disk, made: &Made, outcome: &mut Outcome) -> Result<(), InstallError> {
     let path = &made.path;
     let aside = made.aside();
@@ -360,26 +359,26 @@ fn undo(disk: &Disk, made: &Made, outcome: &mut Outcome) -> Result<(), InstallEr
             outcome.restored.push(path.clone());
         }
         None => {}
-        // Moved aside it never was, or is back already.
+        // The earlier file was never kept aside, or is back already.
         Some(seen) if !kept && made.before == Some(seen.identity) => {}
         Some(_changed) => outcome.left.push(path.clone()),
     }
-    // What writing to it has left, if somebody was killed.
+    // A killed process may have left a temporary file.
     let _gone = disk.sweep(path);
     Ok(())
 }
 
-/// A list of defaults and what is to become of it.
+/// A list of defaults, and how it changes.
 struct Rewrite {
     file: PathBuf,
     mode: Mode,
     before: Option<String>,
     after: Option<String>,
-    /// What of it is new.
+    /// The defaults that are newly set.
     set: Option<Defaults>,
 }
 
-/// The lists of defaults that change: that in which some are set, and those in which earlier ones were.
+/// The lists of defaults that change: the one in which defaults are set, and those in which earlier ones were set.
 fn edits(order: &Order, old: Option<&Manifest>) -> Result<Vec<Rewrite>, InstallError> {
     let earlier = old.map(|old| old.defaults.as_slice()).unwrap_or_default();
     let mut files: Vec<&Path> = earlier.iter().map(|defaults| defaults.file.as_path()).collect();
@@ -392,7 +391,7 @@ fn edits(order: &Order, old: Option<&Manifest>) -> Result<Vec<Rewrite>, InstallE
         let wanted = order.defaults.as_ref().filter(|defaults| defaults.file == file);
         let types = wanted.map(|wanted| (wanted, order.choices.mime.as_slice()));
         match Rewrite::new(file, &undone, types) {
-            // Somebody has made something else of it, in which nothing is to be set.
+            // The file has become something that can't be edited, and no default is to be set in it.
             Err(_unreadable) if wanted.is_none() => {}
             rewrite => edits.push(rewrite?),
         }

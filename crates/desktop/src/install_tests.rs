@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of making files and taking them away, also when it is stopped before any of its steps.
+//! Tests of making and removing files, also if the process stops before any step.
 
 use super::*;
 use palisade_host::places::Trustee;
@@ -92,7 +92,7 @@ impl Home {
         tree
     }
 
-    /// Without the directories that are there for the list of what was made.
+    /// Everything except the directories that exist for the list of what was made.
     fn tree_but_state(&self) -> Tree {
         let mut tree = self.tree();
         let state = Path::new(".local/state");
@@ -163,7 +163,7 @@ fn what_somebody_else_made_is_not_touched() {
         let aside = home.path(&format!("{place}.palisade-saved"));
         assert_eq!(outcome.aside, [(home.path(place), aside.clone())]);
         assert_eq!(std::fs::read_to_string(&aside).unwrap(), "mine");
-        // Enabled again without force, it is still known what was there before.
+        // If it is enabled again without force, the list still names the earlier file.
         home.enable(&home.order("2")).unwrap();
         assert_eq!(home.disable().unwrap().restored, [home.path(place)]);
         assert_eq!(home.tree(), before);
@@ -230,7 +230,7 @@ fn a_list_of_defaults_that_is_a_link_is_not_replaced() {
     let before = home.tree();
     assert!(matches!(home.enable(&home.order("")).unwrap_err(), InstallError::Link { .. }));
     assert_eq!(home.tree(), before);
-    // One that has become a link since doesn't keep anything from being disabled.
+    // A list of defaults that has become a link doesn't prevent disabling.
     let home = Home::new();
     home.enable(&home.order("")).unwrap();
     let list = home.path(".config/mimeapps.list");
@@ -274,7 +274,7 @@ fn a_file_of_another_application_is_not_taken() {
 #[test]
 fn a_failure_in_the_middle_takes_back_what_was_done() {
     let home = Home::new();
-    // Where a directory must be, there is a file.
+    // There is a file where a directory must be.
     home.write(".config/systemd", "mine");
     home.write(".local/bin/app", "mine, too");
     let before = home.tree();
@@ -368,7 +368,7 @@ fn stopped_anywhere_disabling_is_put_right_by_either() {
             home.enable(&force).unwrap();
             done = disable(&stopped_after(steps), &home.store(), "app").is_ok();
             if then_enable {
-                // What is back already is in the way again.
+                // A file that was restored is in the way again.
                 home.enable(&force).unwrap();
             }
             home.disable();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links, desktop entries and services that start applications by their profiles, for one user, until they are taken away
+//! Makes links, desktop entries and services that start applications by their profiles, for one user, and removes them
 //! again. The system's own files are only read.
 //!
-//! - [`Desktop`]: enabling and disabling applications, and what is enabled
-//! - `application`: what of a profile is needed
-//! - `entry`, `exec`, `command`, `overrides`: reading desktop entries and writing those that start Palisade
-//! - `programs`, `search`: which of the system's files are an application's
-//! - `mime`: who opens which files
-//! - `disk`, `manifest`, `install`: making files and taking them away, whenever it is interrupted
-//! - `enable`: what there is to be made; [`note`]: what there is to know about it
+//! - [`Desktop`]: enables and disables applications, and reports what is enabled
+//! - `application`: what is needed of a profile
+//! - `entry`, `exec`, `command`, `overrides`: read desktop entries, and write those that start Palisade
+//! - `programs`, `search`: find an application's files in the system
+//! - `mime`: which application opens which files
+//! - `disk`, `manifest`, `install`: make and remove files, and survive interruption
+//! - `enable`: decides what to make; [`note`]: notes about it
 //! - [`status`]: whether it is still there
-//! - `error`: why not
+//! - `error`: the errors
 #![forbid(unsafe_code)]
 
 mod application;

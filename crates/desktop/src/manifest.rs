@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was made for each application, so that just that can be taken away again:
+//! Records what was made for each application, so that exactly that can be removed:
 //! `$XDG_STATE_HOME/palisade/desktop/NAME.json`, where no sandbox can write.
 //!
-//! It is written before anything that it lists is made, and removed after the last of it is gone.
+//! A manifest is written before its files are made, and removed after the last of them is gone.
 
 use crate::disk::{self, Content, Disk, DiskError, Identity};
 use crate::mime;
@@ -16,12 +16,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The form of a manifest.
+/// The version of a manifest's form.
 const SCHEMA: u32 = 1;
-/// A larger one isn't read.
+/// A larger manifest isn't read.
 const LARGEST: usize = 4 << 20;
-/// How often somebody at work is waited for, and how long each time: five seconds. What is done with
-/// the lock held takes some hundredths of one.
+/// How often a call waits for another one that holds the lock, and how long each time: five seconds in all. The work
+/// under the lock takes some hundredths of a second.
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -39,23 +39,23 @@ pub enum Kind {
     Unit,
 }
 
-/// What `enable` was asked for.
+/// What the user asked `enable` for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Choices {
-    /// A desktop entry where the system has none that can be used.
+    /// Make a desktop entry if the system has none that can be used.
     pub create: bool,
-    /// A desktop entry for each configuration, not an action of the one.
+    /// Make a desktop entry for each configuration, instead of actions of one entry.
     pub separate: bool,
-    /// Other desktop entries that start the same program, too.
+    /// Override other desktop entries that start the same program, too.
     pub others: bool,
-    /// A unit for `systemd --user`.
+    /// Make a unit for `systemd --user`.
     pub service: bool,
-    /// Types of files that it is to open by default.
+    /// The types of files that the application should open by default.
     pub mime: Vec<String>,
 }
 
-/// A file of the system's that one of ours was made from.
+/// A system file that one of Palisade's files was made from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Origin {
     pub(crate) path: PathBuf,
@@ -67,24 +67,24 @@ pub(crate) struct Origin {
 pub(crate) struct Made {
     pub(crate) kind: Kind,
     pub(crate) path: PathBuf,
-    /// What may be there and be ours: more than one only while one takes the other's place.
+    /// The contents by which the file is Palisade's. There are several only while one replaces another.
     pub(crate) contents: Vec<Content>,
-    /// The file that was there before and is kept aside.
+    /// The earlier file, which is kept aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<Identity>,
-    /// What it was made from.
+    /// The system file that it was made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) origin: Option<Origin>,
 }
 
 impl Made {
-    /// Where the file is kept that was there before.
+    /// Where the earlier file is kept.
     pub(crate) fn aside(&self) -> PathBuf {
         aside(&self.path)
     }
 }
 
-/// Where a file is kept that is in the way.
+/// Where a file in the way is kept.
 pub(crate) fn aside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".palisade-saved");
@@ -98,13 +98,13 @@ pub(crate) struct Defaults {
     pub(crate) edits: mime::Edits,
 }
 
-/// All that was made for an application.
+/// Everything that was made for an application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     schema: u32,
     /// The profile.
     pub(crate) name: String,
-    /// Palisade.
+    /// The path of Palisade.
     pub(crate) binary: PathBuf,
     pub(crate) choices: Choices,
     /// Directories, each before those in it.
@@ -114,7 +114,7 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// One that lists nothing.
+    /// A manifest that lists nothing.
     pub(crate) fn new(name: &str, binary: &Path, choices: Choices) -> Self {
         Self {
             schema: SCHEMA,
@@ -133,10 +133,10 @@ impl Manifest {
     }
 }
 
-/// Manifests can't be had.
+/// Why a manifest can't be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
-    /// Others could have written it.
+    /// Other users could have written it.
     #[error("can't believe the list of what was made: {0}")]
     Distrusted(#[from] TrustError),
     /// It can't be read.
@@ -150,7 +150,7 @@ pub enum ManifestError {
         /// Why.
         source: std::io::Error,
     },
-    /// It isn't one.
+    /// The file isn't a manifest.
     #[error("can't understand the list of what was made, {file:?}: {problem}")]
     Broken {
         /// The file.
@@ -158,10 +158,10 @@ pub enum ManifestError {
         /// What is wrong with it.
         problem: String,
     },
-    /// Somebody is at work, or has stopped in the middle.
+    /// Another call is at work, or a call has stopped in the middle.
     #[error("another `palisade desktop` is at work, or somebody else has locked {directory:?}")]
     Busy {
-        /// What it holds.
+        /// The locked directory.
         directory: PathBuf,
     },
     /// A step failed.
@@ -172,22 +172,22 @@ pub enum ManifestError {
 /// The manifests of one user.
 #[derive(Debug, Clone)]
 pub(crate) struct Store {
-    /// What is locked: all that is made and removed may lie below it, and it stays.
+    /// The directory to lock. Everything that is made and removed may lie below it, and it is never removed.
     home: PathBuf,
-    /// Palisade's state.
+    /// Palisade's state directory.
     state: PathBuf,
     directory: PathBuf,
     trustee: Trustee,
 }
 
-/// Nobody else changes anything as long as it lives.
+/// As long as this exists, no other call changes anything.
 #[derive(Debug)]
 pub(crate) struct Lock {
     _home: File,
 }
 
 impl Store {
-    /// The store below the state directory `state` (`…/palisade`) of whoever lives in `home`; touches nothing.
+    /// The store below the state directory `state` (`…/palisade`) of the user with the home `home`. It touches no file.
     pub(crate) fn new(home: &Path, state: &Path, trustee: Trustee) -> Self {
         Self { home: home.to_owned(), state: state.to_owned(), directory: state.join("desktop"), trustee }
     }
@@ -197,7 +197,7 @@ impl Store {
         self.directory.join(format!("{name}.json"))
     }
 
-    /// What was made for an application; None for nothing.
+    /// What was made for an application. `None` if nothing was made.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Manifest>, ManifestError> {
         let file = self.file(name);
         if disk::is_absent(&file) {
@@ -237,7 +237,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Writes a manifest in place of the one that is there or not.
+    /// Writes a manifest. It replaces an earlier one.
     pub(crate) fn write(&self, disk: &Disk, manifest: &Manifest) -> Result<(), ManifestError> {
         let file = self.file(&manifest.name);
         let broken = |error: serde_json::Error| ManifestError::Broken {
@@ -248,7 +248,7 @@ impl Store {
         Ok(disk.place_file(&file, text.as_bytes(), Mode::from_raw_mode(0o600), true)?)
     }
 
-    /// Locks the store, and makes its directories. Gives those that were made, too.
+    /// Locks the store and makes its directories. Returns those that were made, too.
     pub(crate) fn lock_and_make(&self, disk: &Disk) -> Result<(Lock, Vec<PathBuf>), ManifestError> {
         let lock = self.lock()?;
         let made = missing(&self.directory);
@@ -259,15 +259,15 @@ impl Store {
         match ready {
             Ok(()) => Ok((lock, made)),
             Err(error) => {
-                // Also if not all of them could be made: the others are there.
+                // Some may exist even if not all could be made.
                 disk.remove_empty(made.iter().rev().map(PathBuf::as_path));
                 Err(error)
             }
         }
     }
 
-    /// Locks the store: the home, because whoever removes the store's own directory and those above it must hold the lock
-    /// until all is done.
+    /// Locks the store by locking the home: a call that removes the store's own directory and those above it must hold
+    /// the lock until everything is done.
     pub(crate) fn lock(&self) -> Result<Lock, ManifestError> {
         let home = File::open(&self.home)
             .map_err(|source| ManifestError::List { directory: self.home.clone(), source })?;
@@ -285,17 +285,17 @@ impl Store {
         !disk::is_absent(&self.directory)
     }
 
-    /// Whether a directory is the store's, or the one of Palisade's state that it is in.
+    /// Whether a directory is the store's, or Palisade's state directory above it.
     pub(crate) fn is_own(&self, directory: &Path) -> bool {
         directory == self.directory || directory == self.state
     }
 
-    /// Removes the directory above the store's, if nothing is in it.
+    /// Removes the directory above the store's, if it is empty.
     pub(crate) fn tidy_above(&self, disk: &Disk) {
         disk.remove_empty([self.state.as_path()]);
     }
 
-    /// Removes the store's directories where nothing is in them. For who holds the lock: it is one of them.
+    /// Removes the store's directories, if they are empty. The caller must hold the lock.
     pub(crate) fn tidy(&self, disk: &Disk) {
         disk.remove_empty([self.directory.as_path(), &self.state]);
     }

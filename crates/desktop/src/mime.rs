@@ -1,47 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which application opens a type of files, in the user's `mimeapps.list` (Association between MIME
-//! types and applications 1.0.1), such that it can be taken back.
+//! Sets which application opens a type of files, in the user's `mimeapps.list` (Association between MIME types and
+//! applications 1.0.1), in a way that can be undone.
 //!
-//! The file is the user's and other programs write to it: it is edited line by line, and what is taken
-//! back is what is still as it was left. Pure: text in, text out.
+//! The file is the user's, and other programs write to it. So it is edited line by line, and an edit is undone only
+//! where the file is still as the edit left it. Pure: text in, text out.
 
 use serde::{Deserialize, Serialize};
 
 /// A larger file isn't read.
 pub(crate) const LARGEST: usize = 1 << 20;
-/// The groups in which an application must be: it is the default for a type only if it is among those
-/// that open it at all, which it may not say of itself.
+/// The groups in which an application must be. It is the default for a type only if it is among the applications that
+/// open the type at all. Its own entry may not say so.
 const GROUPS: [&str; 2] = ["[Default Applications]", "[Added Associations]"];
 
-/// What was done to a file.
+/// The edits of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Edits {
     /// The application, as its desktop entry's id.
     entry: String,
-    /// Whether there was nothing in the file.
+    /// Whether the file was empty.
     blank_before: bool,
-    /// Whether the last line had no end.
+    /// Whether the last line had no line end.
     unfinished_before: bool,
-    /// For each group.
+    /// The edits of each group.
     groups: Vec<GroupEdits>,
 }
 
-/// What was done to a group.
+/// The edits of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct GroupEdits {
     group: String,
-    /// Whether it was there with nothing in it.
+    /// Whether the group was there without content.
     empty_before: bool,
     types: Vec<Edit>,
 }
 
-/// What was done for a type.
+/// The edit for a type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Edit {
     mime: String,
     /// The value that was there.
     before: Option<String>,
-    /// The value since.
+    /// The value after the edit.
     after: String,
 }
 
@@ -59,7 +59,7 @@ impl Edits {
     }
 }
 
-/// Whether that can be a type: `application/pdf`, `x-scheme-handler/http`.
+/// Whether the text can be a type: `application/pdf`, `x-scheme-handler/http`.
 pub(crate) fn is_type(mime: &str) -> bool {
     let plain = |part: &str| {
         !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "!#$&^_.+-".contains(c))
@@ -78,8 +78,8 @@ pub(crate) fn set(text: &str, entry: &str, types: &[String]) -> (String, Edits) 
     (list.lines.concat(), edits)
 }
 
-/// Takes edits back. What others have changed since keeps what they made of it, without the application
-/// if it wasn't there before. None if nothing is left and there was something, or no file, before.
+/// Undoes edits. A value that others have changed since stays, without the application if the application wasn't there
+/// before. `None` if nothing is left and there was something, or no file, before.
 pub(crate) fn unset(text: &str, edits: &Edits) -> Option<String> {
     let mut list = List::new(text);
     for group in edits.groups.iter().rev() {
@@ -93,7 +93,7 @@ pub(crate) fn unset(text: &str, edits: &Edits) -> Option<String> {
 }
 
 impl Edit {
-    /// What the value was before, as far as it is still ours to say; None for no line.
+    /// The value before the edit, if it is still Palisade's to restore. `None`: remove the line.
     fn back(&self, value: &str, entry: &str) -> Option<String> {
         if value == self.after {
             return self.before.clone();
@@ -176,12 +176,12 @@ impl List {
         self.lines.iter().position(|line| line.trim() == group)
     }
 
-    /// Whether nothing, not even words, is between that group and the next.
+    /// Whether that group has no content, not even comments.
     fn is_empty_group(&self, at: usize) -> bool {
         self.lines.get(at + 1).is_none_or(|line| line.trim_start().starts_with('['))
     }
 
-    /// The line that counts for a type: the last of them.
+    /// The line that counts for a type: the last one.
     fn find(&self, group: &str, mime: &str) -> Option<usize> {
         let mut inside = false;
         let mut found = None;
@@ -269,7 +269,7 @@ mod tests {
             let after = unset(&text, &edits);
             assert_eq!(after.as_deref().unwrap_or_default(), before, "{text:?}");
             assert_eq!(after.is_none(), before.is_empty());
-            // Twice is as good as once.
+            // Undoing an edit twice changes nothing more.
             assert_eq!(unset(before, &edits).unwrap_or_default(), before);
         }
     }
@@ -299,7 +299,7 @@ mod tests {
             let in_turn = unset(&unset(&both, &second).unwrap(), &first);
             assert_eq!(in_turn.unwrap_or_default(), before);
             let other = unset(&unset(&both, &first).unwrap(), &second).unwrap_or_default();
-            // What the second found was the first's.
+            // The second application's earlier value named the first application.
             assert!(!other.contains("b.desktop"), "{other}");
         }
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What there is to know about what was made for an application.
+//! Notes about what was made for an application.
 
 use crate::entry::EntryError;
 use crate::search::SearchError;
 use std::path::PathBuf;
 
-/// Something worth knowing.
+/// A note.
 #[derive(Debug)]
 pub enum Note {
     /// The link isn't found by its name: its directory isn't on `PATH`.
@@ -47,7 +47,7 @@ pub enum Note {
         /// Why.
         source: EntryError,
     },
-    /// Other desktop entries start the program without Palisade; it wasn't asked to take them.
+    /// Other desktop entries start the program without Palisade. The user didn't ask to override them.
     Others {
         /// Their places below `applications`.
         entries: Vec<PathBuf>,
@@ -56,11 +56,11 @@ pub enum Note {
     },
 }
 
-/// What a rewritten desktop entry is without.
+/// What a rewritten desktop entry lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lost {
-    /// What else is in its `Exec` than the program's call; this is all of it.
+    /// Parts of its `Exec` beside the program's call. This is the whole `Exec`.
     Exec(String),
-    /// This action: it starts something else.
+    /// This action, because it starts something else.
     Action(String),
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is written in place of the system's files, so that Palisade is started where they start the
+//! Writes the files that replace the system's files. They start Palisade where the system's files start the
 //! application. Pure: text in, text out.
 
 use crate::application::Application;
@@ -14,15 +14,15 @@ use palisade_text::harmless;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Keys that start something, lend rights to what is started, or say of it what is no longer so.
+/// Keys that start something, give rights to what is started, or state about it what is no longer true.
 const DROPPED: [&str; 11] = [
     "Actions",
-    // The bus would be asked to hand files to a program that is in its sandbox already and can't see
-    // them; what asks the bus itself finds the service, which is overridden, too.
+    // The bus would be asked to hand files to a program that is in its sandbox already and can't see them. A program
+    // that asks the bus by itself finds the service, which is overridden, too.
     "DBusActivatable",
     "Hidden",
     "X-Ayatana-Desktop-Shortcuts",
-    // KWin gives these to whatever runs the program of `Exec`, which is Palisade now.
+    // KWin gives these rights to any process that runs the program of `Exec`, which is Palisade now.
     "X-KDE-DBUS-Restricted-Interfaces",
     "X-KDE-Wayland-Interfaces",
     "X-KDE-Library",
@@ -31,7 +31,7 @@ const DROPPED: [&str; 11] = [
     "X-DBUS-ServiceName",
     "X-DBUS-StartupType",
 ];
-/// Beginnings of such keys.
+/// Beginnings of similar keys.
 const DROPPED_BEGINNINGS: [&str; 3] = ["X-Flatpak", "X-Snap", "X-Palisade"];
 /// Keys of an action.
 const OF_ACTIONS: [&str; 4] = ["Name", "Icon", "OnlyShowIn", "NotShowIn"];
@@ -41,7 +41,7 @@ const OF_ACTIONS: [&str; 4] = ["Name", "Icon", "OnlyShowIn", "NotShowIn"];
 pub(crate) struct Override<'a> {
     /// The application.
     pub(crate) application: &'a Application,
-    /// Palisade.
+    /// The path of Palisade.
     pub(crate) binary: &'a Binary,
     /// Its program.
     pub(crate) programs: &'a Programs,
@@ -56,7 +56,7 @@ pub(crate) struct Rewritten {
     pub(crate) text: String,
     /// What the application is started with.
     pub(crate) arguments: Vec<Word>,
-    /// What of the system's entry isn't in it, as phrases.
+    /// What the system's entry has and this one lacks.
     pub(crate) lost: Vec<Lost>,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Override<'a> {
         finish(text, &actions, &groups).map(|text| Rewritten { text, arguments, lost })
     }
 
-    /// An entry where the system has none.
+    /// A new entry, if the system has none.
     pub(crate) fn created(&self) -> Result<Rewritten, EntryError> {
         let application = self.application;
         let arguments = vec![Word::code('U')];
@@ -129,8 +129,8 @@ impl<'a> Override<'a> {
         finish(text, &actions, &groups).map(|text| Rewritten { text, arguments, lost: Vec::new() })
     }
 
-    /// The entry of one configuration, beside the one that was made from `found`. It opens no types of
-    /// files by itself: else it could come to be the one that does.
+    /// The entry of one configuration, beside the one that was made from `found`. It lists no types of files: otherwise
+    /// it could become the default for them.
     pub(crate) fn variant(
         &self,
         found: Option<&Found>,
@@ -158,7 +158,7 @@ impl<'a> Override<'a> {
         finish(text, &[], "")
     }
 
-    /// A service of the bus. Without `SystemdService`: by it the bus would have systemd start the
+    /// A service of the bus, without `SystemdService`: because of that key, the bus would let systemd start the
     /// application itself.
     pub(crate) fn service(&self, service: &Service) -> String {
         let exec = self.command(None).bus(&service.arguments);
@@ -169,7 +169,7 @@ impl<'a> Override<'a> {
         text
     }
 
-    /// A unit of the user's systemd. What Palisade refuses to start it would refuse again.
+    /// A unit of the user's systemd. It doesn't repeat a start that Palisade refused: Palisade would refuse it again.
     pub(crate) fn unit(&self) -> String {
         let about = self.application.name.replace('%', "%%").replace('\\', "/");
         format!(
@@ -194,7 +194,7 @@ impl<'a> Override<'a> {
                 let words = exec::split(exec)?;
                 Invocation::of(&words, |word| self.programs.is_program(word)).ok_or(EntryError::NoExec)
             }
-            // Which only the bus starts.
+            // Only the bus starts this application.
             None if group.flag("DBusActivatable") => Ok(Invocation {
                 program: self.application.program().to_string_lossy().into_owned(),
                 arguments: vec!["%U".to_owned()],
@@ -236,7 +236,7 @@ impl<'a> Override<'a> {
         line(text, MARK, &escape(&self.application.name));
     }
 
-    /// The action of the system's entry, if it starts what the entry starts.
+    /// The action of the system's entry, if it starts the same program as the entry.
     fn action(&self, entry: &Entry, id: &str, main: &Invocation) -> Option<String> {
         let group = entry.group(&format!("Desktop Action {id}"))?;
         group.raw("Name")?;
@@ -261,7 +261,7 @@ impl<'a> Override<'a> {
     }
 }
 
-/// Ends the first group with its list of actions and puts theirs after it.
+/// Ends the first group with the list of actions, and puts the actions' groups after it.
 fn finish(mut text: String, actions: &[String], groups: &str) -> Result<String, EntryError> {
     if !actions.is_empty() {
         line(&mut text, "Actions", &format!("{};", actions.join(";")));
@@ -287,7 +287,7 @@ fn is_kept(name: &str) -> bool {
         && !name.to_ascii_lowercase().contains("exec")
 }
 
-/// The id of a configuration's action: letters, digits and `-` only, and none that is taken.
+/// The id of a configuration's action: only letters, digits and `-`, and different from all ids in use.
 fn free_action_id(configuration: &str, taken: &[String]) -> String {
     let plain = configuration.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
     let id = format!("palisade-{}", plain.collect::<String>());
@@ -300,8 +300,8 @@ fn free_action_id(configuration: &str, taken: &[String]) -> String {
     free
 }
 
-/// A name as a part of a file's: other characters than letters, digits, `.` and `-` by their numbers, so
-/// that no two names become one.
+/// A name as a part of a file name. Characters other than letters, digits, `.` and `-` are written as numbers, so that
+/// different names stay different.
 pub(crate) fn file_part(name: &str) -> String {
     let mut part = String::new();
     for byte in name.bytes() {
@@ -314,7 +314,7 @@ pub(crate) fn file_part(name: &str) -> String {
     part
 }
 
-/// A name as a part of a unit's, as systemd-escape(1) has it, but for `-`, which stands for itself here.
+/// A name as a part of a unit's name, escaped as by systemd-escape(1), except that `-` stands for itself here.
 pub(crate) fn unit_part(name: &str) -> String {
     let mut part = String::new();
     for byte in name.bytes() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of what is written in place of the system's files.
+//! Tests of the files that replace the system's files.
 
 use super::*;
 use palisade_host::environment::Environment;
@@ -179,7 +179,7 @@ fn what_starts_nothing_is_refused() {
     assert_eq!(many.rewrite(&text).unwrap_err(), EntryError::Large);
 }
 
-/// All values of what any reader could take for an `Exec`, in any group.
+/// All values that any reader could take for an `Exec`, in any group.
 fn every_exec(text: &str) -> Vec<&str> {
     let lines = text.split(['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}']);
     lines
@@ -243,7 +243,7 @@ fn whatever_entry_there_was_the_new_one_starts_palisade_only() {
             assert_eq!(name, Some(&percent(&world.application.name)), "{text:?}\n{}", written.text);
             assert_eq!(words[if configured { 5 } else { 3 }], "--", "{text:?}\n{}", written.text);
         }
-        // And what is read from it is what was meant.
+        // A reader gets the intended value.
         let again = Entry::parse(written.text.as_bytes()).unwrap();
         assert_eq!(again.application().unwrap().raw("TryExec"), Some("/opt/palisade"));
         assert_eq!(again.application().unwrap().text(MARK).as_deref(), Some(&*world.application.name));

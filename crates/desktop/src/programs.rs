@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a word in one of the system's files names the application's program.
+//! Decides whether a word in a system file names the application's program.
 
 use palisade_host::environment::Environment;
 use palisade_host::executable::DEFAULT_PATH;
@@ -16,7 +16,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// `programs` are paths or names, tried in turn; `palisade` is the path of this program without links.
+    /// `programs` are paths or names, tried in order. `palisade` is the path of this program without links.
     pub(crate) fn new(environment: &Environment, palisade: &Path, programs: Vec<PathBuf>) -> Self {
         let directories = match environment.get("PATH") {
             Some(_set) => environment.absolute_list("PATH"),
@@ -27,8 +27,8 @@ impl Programs {
         all
     }
 
-    /// Whether `word` names the application's program: it is written as the profile has it, or leads to the
-    /// same file, or neither is there and both have one name.
+    /// Whether `word` names the application's program: it is written as in the profile, or leads to the same file, or
+    /// neither file exists and both have the same name.
     pub(crate) fn is_program(&self, word: &str) -> bool {
         let word = Path::new(word);
         let same_name =
@@ -46,8 +46,8 @@ impl Programs {
         &self.directories
     }
 
-    /// The file, without links, that a word means. A link to Palisade stands for what it hides: the
-    /// links that this verb makes come before the programs.
+    /// The file, without links, that a word names. Links to Palisade are skipped to find the programs behind them: the
+    /// links that `enable` makes come before the programs.
     fn resolve(&self, word: &Path) -> Option<PathBuf> {
         if word.is_absolute() {
             return self.real(word);

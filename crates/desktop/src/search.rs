@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The system's files for an application: its desktop entry, and services of the session bus that start it.
+//! Finds the system's files for an application: its desktop entry, and services of the session bus that start it.
 
 use crate::application::Application;
 use crate::entry::{Entry, EntryError, LARGEST};
@@ -10,13 +10,13 @@ use palisade_host::file::{self, FileError, Links};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The key by which Palisade's own entries are known.
+/// The key that marks Palisade's own entries.
 pub(crate) const MARK: &str = "X-Palisade-Profile";
 /// The group of a service file.
 const SERVICE: &str = "D-BUS Service";
-/// Directories below `applications` are part of an entry's id; one is all that is in use.
+/// How deep entries may lie below `applications`. Directories there are part of an entry's id; systems use one level only.
 const DEEPEST: usize = 4;
-/// Systems have some hundreds.
+/// At most this many files are considered. Systems have some hundreds.
 const MOST: usize = 20_000;
 
 /// A file can't be used.
@@ -44,14 +44,14 @@ pub(crate) struct Found {
     pub(crate) relative: PathBuf,
     /// What is in it.
     pub(crate) bytes: Vec<u8>,
-    /// The same, understood.
+    /// The content, parsed.
     pub(crate) entry: Entry,
 }
 
 /// The desktop entries of an application.
 #[derive(Debug, Default)]
 pub(crate) struct Entries {
-    /// The one that stands for it.
+    /// The entry that represents the application.
     pub(crate) main: Option<Found>,
     /// Others that start its program.
     pub(crate) others: Vec<Found>,
@@ -83,8 +83,8 @@ pub(crate) fn data_directories(environment: &Environment, own: &Path) -> Vec<Pat
     directories
 }
 
-/// The application's entries. The one by its id or name must be one that can be used; one that only
-/// starts its program is passed over if it can't.
+/// The application's entries. The entry with the application's id or name must be usable. An entry that only starts its
+/// program is skipped if it isn't usable.
 pub(crate) fn entries(
     directories: &[PathBuf],
     application: &Application,
@@ -110,7 +110,7 @@ pub(crate) fn entries(
             others.push((rank, found));
         }
     }
-    // Stable: among equals the best directory's, then by id.
+    // The sort is stable: among equal ranks the best directory comes first, then the id.
     others.sort_by(|(a, _found), (b, _other)| a.cmp(b));
     let mut others = others.into_iter().map(|(_rank, found)| found);
     if main.is_none() {
@@ -119,7 +119,7 @@ pub(crate) fn entries(
     Ok(Entries { main, others: others.collect() })
 }
 
-/// Those first that are for people, and start the program rather than something it can do.
+/// Entries come first that are for people, and that start the program rather than one of its functions.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     hidden: bool,
@@ -147,8 +147,7 @@ struct Candidate {
     relative: PathBuf,
 }
 
-/// The files with that ending, by directory and name; of those of one id only the first, as the
-/// desktop has it.
+/// The files with that ending, by directory and name. Of several files with one id only the first counts, as on the desktop.
 fn candidates(directories: &[PathBuf], below: &str, ending: &str) -> Vec<Candidate> {
     let mut all = Vec::new();
     let mut known = BTreeSet::new();
@@ -182,7 +181,7 @@ fn walk(top: &Path, below: &Path, ending: &str, depth: usize, found: &mut Vec<Pa
     }
 }
 
-/// Reads an entry. None if it isn't one of the system's: one that is said to be deleted, or Palisade's own.
+/// Reads an entry. `None` if it isn't one of the system's: it is marked as deleted, or it is Palisade's own.
 fn read(candidate: &Candidate) -> Result<Option<Found>, SearchError> {
     let bytes = file::read(&candidate.path, LARGEST, Links::Follow)?;
     let failed = |source| SearchError::Entry { path: candidate.path.clone(), source };
@@ -194,14 +193,14 @@ fn read(candidate: &Candidate) -> Result<Option<Found>, SearchError> {
     Ok(Some(Found { path: candidate.path.clone(), relative: candidate.relative.clone(), bytes, entry }))
 }
 
-/// The session bus's services that are the application: named by its id, or starting its program.
+/// The services of the session bus that are the application: its id names them, or they start its program.
 pub(crate) fn services(
     directories: &[PathBuf],
     application: &Application,
     programs: &Programs,
 ) -> Vec<Service> {
     let mut directories = directories.to_vec();
-    // The bus looks there whatever the variable says.
+    // The bus looks there, whatever the variable says.
     let built_in = PathBuf::from("/usr/share");
     if !directories.contains(&built_in) {
         directories.push(built_in);
@@ -209,7 +208,7 @@ pub(crate) fn services(
     let mut services = Vec::new();
     let mut taken = BTreeSet::new();
     for candidate in candidates(&directories, "dbus-1/services", "service") {
-        // The bus doesn't look into directories in it.
+        // The bus doesn't look into subdirectories.
         if candidate.relative.components().count() != 1 {
             continue;
         }
@@ -217,7 +216,7 @@ pub(crate) fn services(
         let Ok(entry) = Entry::parse(&bytes) else { continue };
         let Some(group) = entry.group(SERVICE) else { continue };
         let Some(bus_name) = group.text("Name").filter(|name| is_bus_name(name)) else { continue };
-        // Of two files for a name the bus takes the first.
+        // If two files claim one name, the bus takes the first.
         if !taken.insert(bus_name.clone()) {
             continue;
         }

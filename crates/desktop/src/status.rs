@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is enabled, and whether it is still as it was made.
+//! Reports what is enabled, and whether it is still as it was made.
 
 use crate::disk::{self, Content};
 use crate::enable::{command, is_current};
@@ -10,49 +10,49 @@ use palisade_host::file::{self, Links};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Whether a file is what it was.
+/// Whether a file is as it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// As it was made.
     Ours,
-    /// Somebody has changed it.
+    /// It was changed since Palisade made it.
     Changed,
     /// It isn't there.
     Missing,
-    /// A link to a Palisade that isn't there any more.
+    /// It is a link to a Palisade that doesn't exist any more.
     Dangling,
     /// Ours, made from a file of the system's that has changed since.
     Outdated,
 }
 
 impl State {
-    /// Whether it does what it is for.
+    /// Whether it still does what it is for.
     pub const fn works(self) -> bool {
         matches!(self, Self::Ours | Self::Outdated)
     }
 }
 
-/// What is enabled of an application.
+/// What is enabled for an application.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The profile.
     pub name: String,
-    /// Whether it is.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Whether all of it is still ours.
+    /// Whether all files are still as they were made.
     pub intact: bool,
-    /// Whether some of it would be made otherwise now.
+    /// Whether some files would be made differently now.
     pub outdated: bool,
-    /// The Palisade that is started.
+    /// The path of Palisade that the files start.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "some_lossy")]
     pub binary: Option<PathBuf>,
     /// What was made.
     pub files: Vec<ReportedFile>,
-    /// Types of files whose default was set.
+    /// The types of files for which the application was made the default.
     pub defaults: Vec<ReportedDefault>,
-    /// The command that makes it whole.
+    /// The command that repairs it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub again: Option<String>,
 }
@@ -67,13 +67,13 @@ pub struct ReportedFile {
     pub path: PathBuf,
     /// Whether it is as it was made.
     pub state: State,
-    /// Where the file is that was there before.
+    /// Where the earlier file is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[serde(serialize_with = "some_lossy")]
     pub aside: Option<PathBuf>,
 }
 
-/// A type of files whose default was set.
+/// A type of files for which the application was made the default.
 #[derive(Debug, Serialize)]
 pub struct ReportedDefault {
     /// The type.
@@ -82,7 +82,7 @@ pub struct ReportedDefault {
     pub holds: bool,
 }
 
-/// A path in JSON, which knows only text: what is none is replaced.
+/// A path in JSON, which has only text: bytes that aren't UTF-8 are replaced.
 fn lossy<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&path.to_string_lossy())
 }
@@ -91,7 +91,7 @@ fn some_lossy<S: serde::Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::
     path.as_ref().map(|path| path.to_string_lossy()).serialize(to)
 }
 
-/// What is enabled.
+/// Reports what is enabled.
 pub(crate) fn report(store: &Store, name: &str) -> Result<Report, DesktopError> {
     let manifest = store.read(name).map_err(|source| DesktopError::State { source })?;
     let Some(manifest) = manifest else { return Ok(Report::absent(name)) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What only events of one kind have.
+//! Members that only events of one kind have.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 use crate::{Kind, Verdict};
 
-/// What only events of this kind have.
+/// The members of one kind of event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Detail {
     /// Of a sandbox.
@@ -23,7 +23,7 @@ pub enum Detail {
 }
 
 impl Detail {
-    /// Which kind it is.
+    /// The kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -35,33 +35,33 @@ impl Detail {
     }
 }
 
-/// What only a sandbox's events have.
+/// The members of a sandbox's events.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sandbox {
-    /// The system call that was refused, where the object isn't that.
+    /// The refused system call, where the object is something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The protected name that a rule is about, as the rule writes it: `.git/hooks`.
+    /// The protected name in the rule, as the rule writes it: `.git/hooks`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protected: Option<String>,
-    /// Programs try this and do without: no line is said of it while the command runs.
+    /// Programs try this and can do without it. No line is printed about it while the command runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub expected: bool,
 }
 
-/// What became of a connection, or of a question about a name.
+/// The outcome of a connection, or of a question about a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The connection was made.
     Opened,
-    /// It is over.
+    /// The connection is closed.
     Closed,
-    /// The policy, or the user who was asked, refused it; or a client said something else than it may.
+    /// The policy refused it, or the user who was asked did; or a client sent another protocol or name than it may.
     Refused,
-    /// It was allowed, and didn't work.
+    /// It was allowed and failed.
     Failed,
-    /// The server itself is at a limit.
+    /// The gateway itself has reached a limit.
     Strained,
 }
 
@@ -74,7 +74,7 @@ words!(Outcome {
 });
 
 impl Outcome {
-    /// The answer that it is. What failed was allowed.
+    /// The verdict that belongs to this outcome. A failed connection was allowed.
     #[must_use]
     pub const fn verdict(self) -> Verdict {
         match self {
@@ -84,43 +84,43 @@ impl Outcome {
     }
 }
 
-/// What only a network's events have.
+/// The members of a network's events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// The real address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<IpAddr>,
-    /// The address that the name leads to, where that is what was refused: a rule would have to allow it.
+    /// The address that the name leads to, if that address was refused: a rule would have to allow it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leads_to: Option<IpAddr>,
-    /// Bytes that went out, of a connection that is over.
+    /// Bytes sent, for a closed connection.
     #[serde(default)]
     pub sent: u64,
-    /// Bytes that came in.
+    /// Bytes received.
     #[serde(default)]
     pub received: u64,
-    /// How long the connection was.
+    /// How long the connection was open.
     #[serde(default, with = "nanoseconds")]
     pub duration: Duration,
 }
 
 impl Network {
-    /// Of which nothing more is known.
+    /// An event with only an outcome.
     #[must_use]
     pub const fn new(outcome: Outcome) -> Self {
         Self { outcome, address: None, leads_to: None, sent: 0, received: 0, duration: Duration::ZERO }
     }
 
-    /// What schema 1 said nothing of.
+    /// The value for an event of schema 1, which had no such member.
     pub(crate) const fn of_verdict(verdict: Verdict) -> Self {
         Self::new(if verdict.stopped_it() { Outcome::Refused } else { Outcome::Closed })
     }
 }
 
-/// What a rule of the guard says, in fapolicyd's words: `_audit` has the kernel's audit system told, `_syslog` the
-/// system's log, `_log` both.
+/// The decision of a guard's rule, in fapolicyd's words. `_audit` also reports to the kernel's audit system,
+/// `_syslog` to the system's log, `_log` to both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words of a language that isn't ours")]
@@ -147,51 +147,51 @@ words!(Decision {
 });
 
 impl Decision {
-    /// Whether it may happen.
+    /// Whether the access is allowed.
     #[must_use]
     pub const fn allows(self) -> bool {
         matches!(self, Self::Allow | Self::AllowAudit | Self::AllowSyslog | Self::AllowLog)
     }
 }
 
-/// What only the guard's events have.
+/// The members of the guard's events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guard {
-    /// What the rule says.
+    /// The rule's decision.
     pub decision: Decision,
-    /// The rule's number, from one; none when no rule matched, or the kernel decided by itself.
+    /// The rule's number, from 1. `None` if no rule matched, or the kernel decided by itself.
     #[serde(default)]
     pub rule: Option<u32>,
-    /// Whether the file is trusted; none where nobody looked.
+    /// Whether the file is trusted. `None` if that wasn't looked up.
     #[serde(default)]
     pub trusted: Option<bool>,
-    /// The file's kind: a MIME type; `?` where nobody looked.
+    /// The file's kind: a MIME type. `?` if that wasn't looked up.
     pub file_kind: String,
     /// The line that is logged, in the format of the settings.
     pub line: String,
-    /// Why the rules before this one didn't match: to a question about an access that is only supposed.
+    /// Why the earlier rules didn't match. Only in answers about a hypothetical access.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
 }
 
-/// What only a scope's events have. The scope's number is the subject's.
+/// The members of a scope's events. The scope's number is in the subject.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Scope {
-    /// The user whose scope it is.
+    /// The user who owns the scope.
     pub owner: u32,
-    /// How many processes above this one the mark is.
+    /// How many levels above this process the marked process is.
     #[serde(default)]
     pub distance: u32,
-    /// The parents, nearest first, as far as they were still there.
+    /// The parents that still existed, nearest first.
     #[serde(default)]
     pub parents: Vec<Parent>,
-    /// The arguments; none where they couldn't be read.
+    /// The arguments. `None` if they couldn't be read.
     #[serde(default)]
     pub arguments: Option<Vec<String>>,
-    /// There were more.
+    /// The list of arguments was cut.
     #[serde(default)]
     pub arguments_cut: bool,
-    /// The file is only in memory.
+    /// The file exists only in memory.
     #[serde(default)]
     pub memory: bool,
 }
@@ -199,13 +199,13 @@ pub struct Scope {
 /// A parent of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// Its number.
+    /// Its process number.
     pub pid: u32,
-    /// Its name; empty where it was gone.
+    /// Its name. Empty if the process was gone.
     pub comm: String,
 }
 
-/// A time as one number: exact.
+/// A duration as one exact number.
 mod nanoseconds {
     use std::time::Duration;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The event: one decision, and why it was taken.
+//! The event type: one decision, with its reason.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -8,63 +8,63 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Detail, Kind, Launch, Mechanism, Object, Operation, Origin, Subject, Verdict};
 
-/// The version of the event's serialised form. It grows when there are new words or members; no member changes its
-/// meaning. Readers ignore members that they don't know.
+/// The version of the event's serialised form. It grows when words or members are added; no member changes its
+/// meaning. Readers must ignore unknown members.
 pub const EVENT_SCHEMA: u32 = 2;
 
-/// A path has at most 4,096 bytes; one that isn't UTF-8 takes three for each.
+/// A path has at most 4,096 bytes. One that isn't UTF-8 can need three bytes for each.
 const LONGEST_OBJECT: usize = 3 * 4096;
-/// Of everything else: enough to recognise it.
+/// The limit for all other texts: enough to recognise them.
 pub(crate) const LONGEST: usize = 2048;
 
 /// One decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// [`EVENT_SCHEMA`] of the writer.
+    /// The [`EVENT_SCHEMA`] of the writer.
     pub schema: u32,
-    /// When it was taken.
+    /// When the decision was made.
     pub time: SystemTime,
-    /// The process that asked.
+    /// The process that made the request.
     pub subject: Subject,
-    /// What it asked for.
+    /// The requested operation.
     pub operation: Operation,
-    /// What it asked that of.
+    /// The object of the operation.
     pub object: Object,
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
     /// The reason.
     pub why: Why,
-    /// What carried it out.
+    /// The mechanism that enforced the verdict.
     pub enforced_by: Mechanism,
-    /// What only events of its kind have.
+    /// The members of one kind of event.
     pub detail: Detail,
-    /// The start of the sandbox that it belongs to.
+    /// The launch of the sandbox to which the event belongs.
     pub launch: Option<Launch>,
-    /// The command that would permit it, or says more.
+    /// The command that would permit the operation, or explains more.
     pub hint: Option<String>,
-    /// How often it happened within a second.
+    /// How often the event happened within a second.
     pub count: u64,
 }
 
 /// The reason of a verdict.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
-    /// The rule's place, if a rule decided; none if nothing allowed it.
+    /// The place of the rule that decided. `None` if no rule allowed it.
     #[serde(default)]
     pub origin: Option<Origin>,
-    /// One line for people.
+    /// One line for users.
     pub text: String,
 }
 
 impl Why {
-    /// A reason that no rule gives.
+    /// A reason without a rule.
     pub fn text(text: impl Into<String>) -> Self {
         Self { origin: None, text: text.into() }
     }
 }
 
 impl Event {
-    /// An event that happened once, at `time`, and belongs to no launch yet.
+    /// An event that happened once, at `time`, and isn't assigned to a launch yet.
     #[must_use]
     pub fn new(
         time: SystemTime,
@@ -90,19 +90,19 @@ impl Event {
         }
     }
 
-    /// The same with a command that would permit it.
+    /// Adds a command that would permit the operation.
     #[must_use]
     pub fn with_hint(self, hint: Option<String>) -> Self {
         Self { hint, ..self }
     }
 
-    /// Which part of Palisade it is of.
+    /// The part of Palisade that the event is from.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.detail.kind()
     }
 
-    /// What decided: the rule's place, else the mechanism with its reason. `/etc/palisade/guard.d/10.rules:3`,
+    /// What decided: the rule's place, or else the mechanism with its reason. `/etc/palisade/guard.d/10.rules:3`,
     /// `bpf-lsm: a file in memory`.
     #[must_use]
     pub fn decided_by(&self) -> String {
@@ -112,7 +112,7 @@ impl Event {
         }
     }
 
-    /// Cuts what is longer than sensible: names come from confined programs, and what they make up must not fill the disk.
+    /// Cuts texts that are too long: confined programs choose the names, and made-up names must not fill the disk.
     pub fn shorten(&mut self) {
         shorten(self.object.text_mut(), LONGEST_OBJECT);
         shorten(&mut self.subject.program, LONGEST);
@@ -123,7 +123,7 @@ impl Event {
     }
 }
 
-/// Cuts what is too long, between characters.
+/// Cuts a text that is too long, between characters.
 pub(crate) fn shorten(text: &mut String, longest: usize) {
     if text.len() > longest {
         text.truncate(text.floor_char_boundary(longest));
@@ -131,8 +131,8 @@ pub(crate) fn shorten(text: &mut String, longest: usize) {
     }
 }
 
-/// `refused: write /etc/passwd by sed: nothing allows it (mount)`. Names are as others chose them: filter the line before it
-/// is shown.
+/// `refused: write /etc/passwd by sed: nothing allows it (mount)`. Other programs choose the names, so filter the
+/// line before printing it.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

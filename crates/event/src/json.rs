@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The serialised form, for formats with names (JSON), and how an older one is read.
+//! The serialised form for formats with member names (JSON), and the parser of older forms.
 //!
-//! Members of schema 1 are written as schema 1 has them, so `object` stays a text. What has been typed since is beside them,
-//! in `kind`, `target` and `detail`: a reader of schema 1 ignores these.
+//! Members of schema 1 keep their form, so `object` stays a text. The typed values are in further members, `kind`,
+//! `target` and `detail`, which a reader of schema 1 ignores.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,7 +38,7 @@ struct Written<'a> {
     count: u64,
 }
 
-/// Without the kind, which is a member of its own.
+/// Serialised without the kind, which is a separate member.
 struct WrittenDetail<'a>(&'a Detail);
 
 fn is_nothing(detail: &WrittenDetail<'_>) -> bool {
@@ -106,7 +106,7 @@ struct Read {
     count: u64,
 }
 
-/// An object of a newer type is one of which only the text is known.
+/// Of an object with a newer type, only the text is known.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Target {
@@ -126,7 +126,7 @@ impl<'de> Deserialize<'de> for Event {
             Some(Target::Newer(_)) => Object::words(read.object),
             None => Object::of_text(read.operation, read.object),
         };
-        // Schema 1 had two kinds, and what serves a network carried out one of them.
+        // Schema 1 had two kinds. If the gateway enforced the verdict, the event is from the network.
         let kind = read.kind.unwrap_or(match read.enforced_by {
             Mechanism::Gateway => Kind::Network,
             _ => Kind::Sandbox,
@@ -166,7 +166,7 @@ fn of_kind(kind: Kind, detail: Value) -> serde_json::Result<Detail> {
     })
 }
 
-/// Time as one number, nanoseconds since 1970: exact, sortable, and good until the year 2554.
+/// A time as one number, nanoseconds since 1970: exact, sortable, and valid until the year 2554.
 fn nanoseconds(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

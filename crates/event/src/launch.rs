@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The start of a sandbox.
+//! Identifies one start of a sandbox.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::event::{LONGEST, shorten};
 /// One start of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Launch {
-    /// Its number, short enough to be typed and never used twice: the launcher's process and a part of the
-    /// time.
+    /// Its number: short enough to type and never used twice. It consists of the launcher's process number and a part
+    /// of the time.
     pub sandbox: Arc<str>,
-    /// The command line, on one line and harmless.
+    /// The command line, on one line, without control characters.
     pub command: Arc<str>,
 }
 
 impl Launch {
-    /// A launch of `command` by the process `pid`, at `time`.
+    /// A launch of `command` by the launcher with the process number `pid`, at `time`.
     #[must_use]
     pub fn new<S: AsRef<OsStr>>(command: &[S], pid: u32, time: SystemTime) -> Self {
         let micros = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
@@ -37,14 +37,14 @@ impl Launch {
         let mut line = harmless(&line);
         shorten(&mut line, LONGEST);
         Self {
-            // Process numbers come again, but not within the same 16 seconds' same microsecond.
+            // Process numbers are reused, but not within the same microsecond of a period of 16 seconds.
             sandbox: format!("{pid}-{:06x}", micros & 0xff_ffff).into(),
             command: line.into(),
         }
     }
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=~".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

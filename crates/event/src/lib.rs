@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happened: one decision, and why it was taken.
+//! The event: one decision, with its reason.
 //!
-//! A sandbox, a filtered network, the guard and scopes all emit this one type, and every reader gets it: the terminal, JSON,
-//! the store, the daemon's sockets. It is made where the facts are known and isn't translated on its way. Its JSON is
-//! documented in `docs/events.md`, whose examples are tests of this crate. No I/O: the time and the process are given.
+//! A sandbox, a filtered network, the guard and scopes all emit this one type, and every reader gets it: the
+//! terminal, JSON, the store, the daemon's sockets. It is made where the facts are known, and no part translates it
+//! on the way. `docs/events.md` documents its JSON; the examples there are tests of this crate. This crate does no
+//! I/O: the caller gives the time and the process.
 //!
 //! In reading order:
 //!
@@ -11,10 +12,10 @@
 //! - [`Subject`], [`Object`]: the process, and what it wanted to use
 //! - [`Operation`], [`Verdict`], [`Mechanism`], [`Kind`]: words, each with one spelling
 //! - [`Why`], [`Origin`], [`Layer`]: the reason, and the place of the rule
-//! - [`Detail`]: what only events of one kind have: [`Sandbox`], [`Network`], [`Guard`], [`Scope`]
-//! - [`Launch`]: the start of a sandbox that it belongs to
-//! - [`Likeness`]: what makes two events the same
-//! - `json`: the serialised form, and how an older one is read
+//! - [`Detail`]: members that only one kind has: [`Sandbox`], [`Network`], [`Guard`], [`Scope`]
+//! - [`Launch`]: the start of a sandbox to which the event belongs
+//! - [`Likeness`]: when two events count as the same
+//! - `json`: the serialised form, and the parser of older forms
 #![forbid(unsafe_code)]
 
 mod detail;

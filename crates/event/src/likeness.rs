@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What makes two events the same.
+//! Defines when two events count as the same.
 
 use crate::{Event, Object, Operation, Origin};
 
-/// What makes two events of a launch the same, if they happen within a second: the operation, what it is on
-/// and the rule that refuses it.
+/// Two events of a launch count as the same if they happen within a second and have the same operation, object and
+/// rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Likeness<'a> {
-    /// What was asked for.
+    /// The requested operation.
     pub operation: Operation,
-    /// Of what.
+    /// The object of the operation.
     pub object: &'a Object,
-    /// The rule's place.
+    /// The place of the rule.
     pub rule: Option<&'a Origin>,
 }
 
 impl Event {
-    /// What makes another one the same.
+    /// The values to compare with another event.
     #[must_use]
     pub fn likeness(&self) -> Likeness<'_> {
         Likeness { operation: self.operation, object: &self.object, rule: self.why.origin.as_ref() }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an event is about: a file, a host, a system call and so on.
+//! The object of an event: a file, a host, a system call and so on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,33 +8,33 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Operation;
 
-/// What a process wanted to use. Text is lossy where it wasn't UTF-8.
+/// What a process wanted to use. Text that wasn't UTF-8 is converted lossily.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Object {
-    /// A file or directory, or a name that isn't there.
+    /// A file or directory, or a name that doesn't exist.
     File(File),
     /// A host of the network.
     Host {
-        /// Its name, or its address where it was connected to without a name.
+        /// Its name. Its address if the connection was made without a name.
         host: String,
-        /// The port; none where the name was only looked up.
+        /// The port. `None` if the name was only looked up.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         port: Option<u16>,
     },
     /// A unix socket.
     Socket {
-        /// Where it is.
+        /// Its path.
         path: String,
     },
     /// A system call.
     Syscall {
-        /// Its name; of a socket with the family.
+        /// Its name. For a call on sockets, also the address family.
         name: String,
-        /// Its number on this architecture, where that is known.
+        /// Its number on this architecture, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         number: Option<u32>,
-        /// The lower half of its first argument, where that matters.
+        /// The lower half of its first argument, if that matters.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         argument: Option<u32>,
     },
@@ -48,9 +48,9 @@ pub enum Object {
         /// Its name.
         name: String,
     },
-    /// Several things or something of Palisade's own: "every connection".
+    /// Several objects, or something of Palisade's own: "every connection".
     Words {
-        /// What it is, for people.
+        /// A description for users.
         words: String,
     },
 }
@@ -58,12 +58,12 @@ pub enum Object {
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct File {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// Its file system, where that is known.
+    /// Its file system, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Device>,
-    /// Its number there, where that is known.
+    /// Its inode number, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode: Option<u64>,
 }
@@ -71,13 +71,13 @@ pub struct File {
 /// The device of a file system: `MAJOR:MINOR`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Device {
-    /// The driver's number.
+    /// The major number: the driver.
     pub major: u32,
-    /// The device's number there.
+    /// The minor number: the device of that driver.
     pub minor: u32,
 }
 
-/// Text that is no device.
+/// Why a text is no device number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no device, which is MAJOR:MINOR")]
 pub struct ParseDeviceError(String);
@@ -111,13 +111,13 @@ impl<'de> Deserialize<'de> for Device {
 }
 
 impl Object {
-    /// A file of which only the path is known.
+    /// A file with only a path.
     #[must_use]
     pub fn file(path: impl Into<String>) -> Self {
         Self::File(File { path: path.into(), ..File::default() })
     }
 
-    /// A host; port 0 is none.
+    /// A host. Port 0 means no port.
     #[must_use]
     pub fn host(host: impl Into<String>, port: u16) -> Self {
         Self::Host { host: host.into(), port: (port != 0).then_some(port) }
@@ -135,7 +135,7 @@ impl Object {
         Self::Syscall { name: name.into(), number, argument: None }
     }
 
-    /// Something for which there is no type.
+    /// An object without a type of its own.
     #[must_use]
     pub fn words(words: impl Into<String>) -> Self {
         Self::Words { words: words.into() }
@@ -150,7 +150,7 @@ impl Object {
         }
     }
 
-    /// The text in it that others chose.
+    /// The text that another program chose.
     pub(crate) fn text_mut(&mut self) -> &mut String {
         match self {
             Self::File(File { path: text, .. })
@@ -163,7 +163,7 @@ impl Object {
         }
     }
 
-    /// What schema 1 said in one text, as far as that can be told from it.
+    /// Converts the text of schema 1, as far as the text allows.
     pub(crate) fn of_text(operation: Operation, text: String) -> Self {
         let is_path = text.starts_with('/');
         match operation {
@@ -186,7 +186,7 @@ fn is_identifier(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// `example.com:443`, `[2001:db8::1]:443`, `example.com`; nothing else.
+/// Parses `example.com:443`, `[2001:db8::1]:443` and `example.com`, and no other form.
 fn host(text: &str) -> Option<Object> {
     let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once("]:")) {
         Some((address, port)) => (address, Some(port)),
@@ -201,8 +201,8 @@ fn host(text: &str) -> Option<Object> {
     is_one.then(|| Object::host(host, port.unwrap_or(0)))
 }
 
-/// As schema 1 said it: `/etc/passwd`, `example.com:443`, `ptrace`. What others chose is as it is: filter it before it is
-/// shown.
+/// In the form of schema 1: `/etc/passwd`, `example.com:443`, `ptrace`. Other programs choose the text, so filter it
+/// before printing it.
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -237,7 +237,7 @@ mod tests {
             (Operation::Syscall, Object::syscall("ptrace", None)),
             (Operation::Environment, Object::Variable { name: "LD_PRELOAD".into() }),
             (Operation::Limit, Object::Limit { name: "memory".into() }),
-            // Words of Palisade's own aren't taken for names of others.
+            // Palisade's own words aren't parsed as a host's name.
             (Operation::Connect, Object::words("every connection")),
             (Operation::Connect, Object::words("(others)")),
             (Operation::Connect, Object::words("")),

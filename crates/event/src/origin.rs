@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The place of a rule: which layer of configuration says it, and where.
+//! The place of a rule: its layer, file and line.
 
 use std::fmt;
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Who speaks. Ordered: a later layer wins over an earlier one, unless that one is locked.
+/// The layer of a statement. Ordered: a later layer wins over an earlier one, unless the earlier one is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
-    /// What is compiled into the binary.
+    /// Compiled into the binary.
     BuiltIn,
     /// `/usr/share/palisade`.
     Distribution,
@@ -36,7 +36,7 @@ impl Layer {
         Self::CommandLine,
     ];
 
-    /// The layer's name in words.
+    /// The layer's name for users.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,23 +56,23 @@ impl fmt::Display for Layer {
     }
 }
 
-/// The place a statement was read from.
+/// The place from which a statement was read.
 ///
-/// Every member is always written, so that formats without names (a plan's) can read it back.
+/// Every member is always serialised, so that formats without member names (a plan's) can read it back.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Origin {
-    /// Which layer it belongs to.
+    /// The layer.
     pub layer: Layer,
     /// The file, if it was read from one.
     #[serde(default, serialize_with = "lossy_file")]
     pub file: Option<Arc<Path>>,
-    /// Line, from 1; for the command line the index of the argument.
+    /// The line, from 1. For the command line, the index of the argument.
     pub line: u32,
-    /// Column in characters, from 1; 0 where there is none.
+    /// The column in characters, from 1. 0 if there is none.
     pub column: u32,
 }
 
-/// Serde refuses paths that are not UTF-8; an origin is for people to read, so it is shown lossily.
+/// Serde refuses paths that aren't UTF-8. Users read an origin, so it is converted lossily.
 #[expect(clippy::ref_option, reason = "serde passes the field by reference")]
 fn lossy_file<S: serde::Serializer>(file: &Option<Arc<Path>>, to: S) -> Result<S::Ok, S::Error> {
     match file {
@@ -82,19 +82,19 @@ fn lossy_file<S: serde::Serializer>(file: &Option<Arc<Path>>, to: S) -> Result<S
 }
 
 impl Origin {
-    /// The origin of an argument of the command line.
+    /// The origin of a command-line argument.
     #[must_use]
     pub const fn argument(index: u32) -> Self {
         Self { layer: Layer::CommandLine, file: None, line: index, column: 0 }
     }
 
-    /// The origin of what no file says: the value that holds when nobody speaks.
+    /// The origin of a built-in value: no file states it, and it applies if no layer states one.
     #[must_use]
     pub const fn built_in() -> Self {
         Self { layer: Layer::BuiltIn, file: None, line: 0, column: 0 }
     }
 
-    /// A line of a file.
+    /// The origin of a line in a file.
     #[must_use]
     pub fn line(layer: Layer, file: &Path, line: u32) -> Self {
         Self { layer, file: Some(file.into()), line, column: 0 }

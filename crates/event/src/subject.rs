@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The process that an event is about.
+//! The subject of an event: the process.
 
 use serde::{Deserialize, Serialize};
 
-/// The process that asked.
+/// The process that made the request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Subject {
-    /// The process, as numbered on the host.
+    /// The process number on the host.
     #[serde(default)]
     pub pid: Option<u32>,
-    /// The user, as numbered on the host.
+    /// The user number on the host.
     #[serde(default)]
     pub uid: Option<u32>,
-    /// The program: its path, its first argument or its name. Lossy where that wasn't UTF-8.
+    /// The program: its path, its first argument or its name. Text that wasn't UTF-8 is converted lossily.
     #[serde(default)]
     pub program: String,
-    /// The sandbox it is in, if that has a name.
+    /// The name of its sandbox, if it has one.
     #[serde(default)]
     pub sandbox: Option<String>,
-    /// The thread, where it isn't the process's first. Since schema 2.
+    /// The thread, if it isn't the process's first. Since schema 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<u32>,
-    /// The process's short name, where `program` is a path. Since schema 2.
+    /// The process's short name, if `program` is a path. Since schema 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comm: Option<String>,
-    /// The number of the scope that it is in. Since schema 2.
+    /// The number of its scope. Since schema 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<u32>,
 }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Words of an event. Each is spelled in one way: in JSON, for people and in options.
+//! The words of an event. Each word has one spelling: in JSON, for users and in options.
 
 use serde::{Deserialize, Serialize};
 
-/// A word that says none of the things that it may.
+/// A text that is none of the expected words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is none of {known}")]
 pub struct UnknownWord {
-    /// The word.
+    /// The text.
     pub word: String,
-    /// What it may be.
+    /// The expected words.
     pub known: String,
 }
 
 macro_rules! words {
     ($type:ident { $($variant:ident => $word:literal),+ $(,)? }) => {
         impl $type {
-            /// All of them.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Its word.
+            /// The word.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
@@ -48,7 +48,7 @@ macro_rules! words {
 
 pub(crate) use words;
 
-/// Which part of Palisade an event is of.
+/// The part of Palisade that an event is from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -56,7 +56,7 @@ pub enum Kind {
     Sandbox,
     /// The filtered network of a sandbox.
     Network,
-    /// The guard: what executes on the host.
+    /// The guard: control of execs on the host.
     Guard,
     /// A scope: a marked subtree of processes.
     Scope,
@@ -64,29 +64,29 @@ pub enum Kind {
 
 words!(Kind { Sandbox => "sandbox", Network => "network", Guard => "guard", Scope => "scope" });
 
-/// What was asked for.
+/// The requested operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// A sandbox was started, or a scope's command.
+    /// Start a sandbox, or a scope's command.
     Launch,
-    /// A sandbox or a scope ended.
+    /// The end of a sandbox or a scope.
     Exit,
     /// Read a file or list a directory.
     Read,
     /// Change a file, or create, rename or remove a name.
     Write,
-    /// Open a file, to whatever end. Since schema 2.
+    /// Open a file, for any purpose. Since schema 2.
     Open,
-    /// Map a file, or memory, so that it can be executed. Since schema 2.
+    /// Map a file or memory as executable. Since schema 2.
     Map,
     /// Execute a file.
     Execute,
-    /// Start a child. Since schema 2.
+    /// Start a child process. Since schema 2.
     Fork,
     /// Open a connection or send to an address.
     Connect,
-    /// Offer a socket to others.
+    /// Offer a socket to other processes.
     Listen,
     /// Make a system call.
     Syscall,
@@ -112,21 +112,21 @@ words!(Operation {
     Environment => "environment",
 });
 
-/// The answer.
+/// The verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It went ahead.
+    /// The operation was made.
     Allowed,
-    /// It went ahead, and somebody wants to be told. Since schema 2.
+    /// The operation was made, and a rule asks for a warning. Since schema 2.
     Warned,
     /// It was refused.
     Refused,
-    /// It went ahead, and would be refused if the rules were enforced. Since schema 2.
+    /// The operation was made, and would be refused if the rules were enforced. Since schema 2.
     WouldBeRefused,
-    /// The process was ended for it.
+    /// The process was ended because of it.
     Killed,
-    /// It went ahead with less protection than asked for.
+    /// The operation was made with less protection than requested.
     Downgraded,
 }
 
@@ -140,18 +140,18 @@ words!(Verdict {
 });
 
 impl Verdict {
-    /// Whether something was kept from happening.
+    /// Whether the verdict prevented the operation.
     #[must_use]
     pub const fn stopped_it(self) -> bool {
         matches!(self, Self::Refused | Self::Killed)
     }
 }
 
-/// What carried a verdict out.
+/// The mechanism that enforced a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
-    /// The launcher, before anything ran.
+    /// The launcher, before the command started.
     Launcher,
     /// The mount namespace.
     Mount,
@@ -163,21 +163,21 @@ pub enum Mechanism {
     Broker,
     /// The network namespace.
     NetworkNamespace,
-    /// The process that serves a filtered network.
+    /// The gateway, which serves a filtered network.
     Gateway,
     /// A resource limit.
     Rlimit,
     /// A control group.
     Cgroup,
-    /// The choice of environment variables.
+    /// The filter of environment variables.
     Environment,
-    /// fanotify, whose questions palisaded answers. Since schema 2.
+    /// fanotify, with palisaded's answer. Since schema 2.
     Fanotify,
     /// An eBPF program at a hook of the kernel's security modules. Since schema 2.
     BpfLsm,
-    /// An eBPF program elsewhere in the kernel. Since schema 2.
+    /// An eBPF program at another place in the kernel. Since schema 2.
     Bpf,
-    /// palisaded itself, after it heard of it. Since schema 2.
+    /// palisaded itself, after the fact was reported to it. Since schema 2.
     Daemon,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events of a sandbox and its network are read by the version before, and this one reads its events.
+//! Tests that the previous version can read the events of a sandbox and its network, and that this version can read
+//! the previous version's events.
 
 mod previous;
 
@@ -84,7 +85,7 @@ fn the_version_before_reads_it() {
     assert_eq!((read.verdict, read.enforced_by), (previous::Verdict::Allowed, previous::Mechanism::Gateway));
 }
 
-/// Every word that sandboxes and networks use is one of schema 1.
+/// Every word that sandboxes and networks use exists in schema 1.
 #[test]
 fn the_version_before_knows_the_words() {
     let words = [
@@ -167,11 +168,11 @@ fn what_a_newer_version_adds_is_ignored() {
     json["detail"]["weather"] = "fine".into();
     let read: Event = serde_json::from_value(json.clone()).unwrap();
     assert_eq!(Event { schema: EVENT_SCHEMA, ..read }, refused_write());
-    // An object of a newer type has its text.
+    // An object of a newer type still has its text.
     json["target"] = serde_json::json!({"type": "cloud", "height": 3});
     let read: Event = serde_json::from_value(json.clone()).unwrap();
     assert_eq!(read.object, Object::words("/w/.git/hooks/pre-commit"));
-    // An event of a newer kind is none of ours, rather than one of another kind.
+    // An event of an unknown kind is rejected; it isn't mistaken for another kind.
     json["kind"] = "weather".into();
     assert!(serde_json::from_value::<Event>(json).is_err());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The examples of `docs/events.md` are events, and say all that an event says.
+//! Tests that the examples of `docs/events.md` are valid events, and that the page documents every word and member.
 #![expect(clippy::unwrap_used, reason = "a test may die of what it is given")]
 
 use palisade_event::{EVENT_SCHEMA, Event, Kind, Mechanism, Operation, Verdict};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hearing of it when somebody writes to a store, or makes one.
+//! Detects when another process writes to a store or creates one.
 
 use std::ffi::OsString;
 use std::io::Error;
@@ -12,15 +12,16 @@ use std::time::Duration;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
-/// A wait without news is cut short after this time: what other machines write on a shared file system isn't
-/// told, nor that a directory further up was renamed.
+/// A wait without news ends after this time. The kernel doesn't report what other machines write on a shared file
+/// system, nor renames of directories further up.
 const FALLBACK: Duration = Duration::from_secs(2);
-/// The same where the kernel tells nothing.
+/// The same if the kernel can't watch.
 const POLL: Duration = Duration::from_millis(250);
-/// The log is written before its index, so who is woken by the former may come too early for the latter.
+/// The log is written before its index. A reader that the log's change wakes may come too early for the index, so it
+/// looks again after this time.
 const SETTLING: Duration = Duration::from_millis(10);
 
-/// Watches a store's directory, or the nearest one above it while there is none.
+/// Watches a store's directory, or the nearest existing directory above it.
 #[derive(Debug)]
 pub struct Changes {
     directory: PathBuf,
@@ -36,10 +37,10 @@ struct Watch {
 }
 
 impl Changes {
-    /// Watches for the store at `path`.
+    /// Starts to watch for the store at `path`.
     ///
     /// # Errors
-    /// When the kernel can't watch, but for its limits: at those the store is looked at often instead.
+    /// When the kernel can't watch. If only a limit prevents it, the store is checked often instead.
     pub fn new(path: &Path) -> Result<Self, Error> {
         let watch = match inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) {
             Ok(inotify) => Some(Watch { inotify, directory: None }),
@@ -53,13 +54,13 @@ impl Changes {
         Ok(changes)
     }
 
-    /// Readable when there is news.
+    /// This descriptor is readable when there is news.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().map(|watch| watch.inotify.as_fd())
     }
 
-    /// How long to wait for news at most before the store is looked at again.
+    /// How long to wait for news before the store must be checked anyway.
     #[must_use]
     pub const fn patience(&self) -> Duration {
         match &self.watch {
@@ -69,20 +70,20 @@ impl Changes {
         }
     }
 
-    /// Takes the news, after the wait. The store is to be looked at after this, whatever it was.
+    /// Reads the news after the wait. Check the store afterwards, whatever the news was.
     pub fn take(&mut self) {
         let heard = self.drain();
         self.renew();
         self.settling = heard;
     }
 
-    /// Whether anything happened to the store's files.
+    /// Reads all events. Returns whether one is about the store's files.
     fn drain(&mut self) -> bool {
         let Some(watch) = &self.watch else { return false };
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(&watch.inotify, &mut buffer);
         let mut heard = false;
-        // Ends when there is no more; an error is no news, and the fallback remains.
+        // Ends when no event is left. After an error, the regular check still finds changes.
         while let Ok(event) = reader.next() {
             let ours =
                 event.file_name().is_some_and(|name| name.to_bytes().starts_with(self.name.as_bytes()));
@@ -91,10 +92,10 @@ impl Changes {
         heard
     }
 
-    /// Watches the directory that is now at the path, or the nearest one above.
+    /// Watches the present directory at the path, or the nearest one above.
     fn renew(&mut self) {
         let Some(watch) = &mut self.watch else { return };
-        // What comes to be between two looks is nearer than what was found: look again until nothing is.
+        // A nearer directory may be created during the search. So search again until the result stays the same.
         for _attempt in 0..8 {
             let Some(nearest) = self.directory.ancestors().find(|directory| directory.is_dir()) else {
                 return;
@@ -121,13 +122,13 @@ impl Watch {
         if own {
             flags |= WatchFlags::MODIFY | WatchFlags::DELETE | WatchFlags::MOVED_FROM;
         }
-        // For a directory that is watched already this gives the same number.
+        // If the directory is watched already, this returns the same number.
         let number = inotify::add_watch(&self.inotify, directory, flags)?;
         let before = self.directory.replace((directory.to_owned(), number));
         if let Some((_, before)) = before
             && before != number
         {
-            // Gone by itself if the directory is.
+            // If the directory is gone, the kernel has removed the watch already.
             let _gone = inotify::remove_watch(&self.inotify, before);
         }
         Ok(())

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Times as the clocks of this place show them.
+//! Formats times in the local time zone.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, Error};
 
-/// Knows the time zone: SQLite asks the C library.
+/// Knows the local time zone through SQLite, which asks the C library.
 #[derive(Debug)]
 pub struct Clock(Connection);
 
 impl Clock {
-    /// Of this place.
+    /// The clock for the local time zone.
     ///
     /// # Errors
-    /// When SQLite has no memory.
+    /// When SQLite can't allocate memory.
     pub fn new() -> Result<Self, Error> {
         Connection::open_in_memory().map(Self)
     }
@@ -21,7 +21,7 @@ impl Clock {
     /// `2026-01-31 23:59:59`.
     ///
     /// # Errors
-    /// When SQLite can't say.
+    /// When SQLite can't convert the time.
     pub fn at(&self, time: SystemTime) -> Result<String, Error> {
         let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keeps a loop of refusals from costing more than counting.
+//! Limits the cost of a loop of refusals: repeated events are only counted.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -9,24 +9,24 @@ use palisade_event::{Event, Likeness, Object, Why};
 
 use crate::store::BURST;
 
-/// So many different events a second pass; more are counted together. A build that is refused in every
-/// directory of its dependencies makes about a hundred.
+/// How many different events pass in a second. Further ones are counted together. A build that is refused in every
+/// directory of its dependencies causes about a hundred.
 const MOST: usize = 512;
-/// The object of what is counted together.
+/// The object of the event that stands for all events counted together.
 pub const OTHERS: &str = "(others)";
 
-/// Lets the first event of its kind pass and counts what is like it for a second; of many different ones,
-/// lets some hundred pass a second and counts the rest. The counts come out when the second is over.
+/// Lets the first event of a kind pass, and counts similar ones for a second. Of many different ones, lets some
+/// hundred pass in a second and counts the rest together. Returns the counts when the second is over.
 ///
-/// It knows no launch: each has its own.
+/// Each launch has its own damper.
 #[derive(Debug)]
 pub struct Damper {
     most: usize,
     hasher: RandomState,
     held: HashMap<u64, Held>,
-    /// In the order of their ends.
+    /// The held events by the end of their second.
     order: VecDeque<(Instant, u64)>,
-    /// Since when it counts what is too much, how much that was, and something to show for it.
+    /// The events that are counted together: the end of their second, their number, and an example.
     others: Option<Others>,
 }
 
@@ -50,7 +50,7 @@ impl Default for Damper {
 }
 
 impl Damper {
-    /// One that has seen nothing.
+    /// A damper that has seen no event.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -62,15 +62,15 @@ impl Damper {
         }
     }
 
-    /// Whether an event like this has passed within the last second, or too many have: then it is counted,
-    /// and need not even be made. Some hundred nanoseconds.
+    /// Whether a similar event passed within the last second, or too many events did. The event is then counted and
+    /// needn't be built. Takes some hundred nanoseconds.
     pub fn absorbs(&mut self, likeness: Likeness<'_>, now: Instant) -> bool {
         self.absorbed(self.hasher.hash_one(likeness), now)
     }
 
     fn absorbed(&mut self, like: u64, now: Instant) -> bool {
         if let Some(held) = self.held.get_mut(&like) {
-            // It may be over already, and just not taken out: still the same row.
+            // Its second may be over, but its row isn't taken out yet: still count it there.
             held.repeated += 1;
             return true;
         }
@@ -88,7 +88,7 @@ impl Damper {
         true
     }
 
-    /// Passes the event on, or counts it.
+    /// Returns the event, or counts it.
     pub fn pass(&mut self, event: Event, now: Instant) -> Option<Event> {
         let like = self.hasher.hash_one(event.likeness());
         if self.absorbed(like, now) {
@@ -99,8 +99,8 @@ impl Damper {
         Some(event)
     }
 
-    /// What was counted, of those whose second is over: events like the ones that passed, with the count of
-    /// what didn't.
+    /// Counts of similar events whose second is over: copies of the passed events, with the number of those that
+    /// didn't pass.
     pub fn due(&mut self, now: Instant) -> Vec<Event> {
         let mut due = Vec::new();
         while let Some((until, like)) = self.order.front().copied()
@@ -115,7 +115,7 @@ impl Damper {
         due
     }
 
-    /// When something will be due.
+    /// The next time at which counts are due.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
         let held = self.order.front().map(|(until, _)| *until);
@@ -123,7 +123,7 @@ impl Damper {
         held.into_iter().chain(others).min()
     }
 
-    /// Everything that was counted, at the end.
+    /// All remaining counts, at the end.
     pub fn rest(&mut self) -> Vec<Event> {
         self.due(Instant::now() + 2 * BURST + Duration::from_secs(1))
     }

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a store has, and what comes into it.
+//! Reads a store's events, and follows new ones.
 
 use crate::store::{Filter, Page, Store, StoreError};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// With what to begin.
+/// Where to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// Everything that is wanted.
+    /// With all wanted events.
     All,
-    /// The newest of it.
+    /// With this many of the newest wanted events.
     Newest(usize),
-    /// What comes from now on.
+    /// With events from now on.
     Now,
 }
 
-/// What is known of a store's state after a look.
+/// The result of reading a store once.
 #[derive(Debug)]
 pub enum Look {
-    /// All was told.
+    /// All events were passed on.
     Told,
-    /// It can't be read now; a later look may see more.
+    /// The store can't be read now. A later attempt may succeed.
     Later,
-    /// It is damaged, which is told once. The next refusal moves it aside.
+    /// The store is damaged. This is reported once. The next writer moves the store aside.
     Damaged(StoreError),
 }
 
-/// Follows a store that may come, go and be replaced.
+/// Follows a store that may be created, removed and replaced.
 #[derive(Debug)]
 pub struct StoreFollower {
     path: PathBuf,
     filter: Filter,
     beginning: Beginning,
-    /// Events of before are wanted also if they come to be here later.
+    /// Older events are also wanted if they appear in the store later.
     is_old_wanted: bool,
-    /// Nothing is waited for: what is wrong is an error at once.
+    /// The store is read only once, and every problem is an error at once.
     ends: bool,
     begun: SystemTime,
     store: Option<Store>,
-    /// In the store; none before the first look.
+    /// The position in the store. `None` before the first look.
     position: Option<i64>,
     told_damaged: bool,
 }
@@ -57,8 +57,8 @@ impl<E> From<StoreError> for Stop<E> {
 }
 
 impl StoreFollower {
-    /// Follows the store at `path`, since `begun`. `is_old_wanted`: also what happened before but comes to be there later.
-    /// `ends`: there is one look only.
+    /// Follows the store at `path` since `begun`. `is_old_wanted`: also pass on events from before `begun` that
+    /// appear in the store later. `ends`: the store is read only once.
     #[must_use]
     pub fn new(
         path: &Path,
@@ -80,22 +80,22 @@ impl StoreFollower {
         }
     }
 
-    /// Which events are wanted.
+    /// The filter for wanted events.
     #[must_use]
     pub const fn filter(&self) -> &Filter {
         &self.filter
     }
 
-    /// Whether the store has anything, wanted or not.
+    /// Whether the store contains any event, wanted or not.
     #[must_use]
     pub fn has_something(&self) -> bool {
         self.store.as_ref().is_some_and(|store| store.end().is_ok_and(|end| end > 0))
     }
 
-    /// Hands on what is new; `take` says whether there is to be more.
+    /// Passes new events to `take`, which returns whether it wants more.
     ///
     /// # Errors
-    /// The store can't be read, or what `take` says.
+    /// When the store can't be read, and errors of `take`.
     pub fn look<E: From<StoreError>>(
         &mut self,
         take: &mut dyn FnMut(Page) -> Result<bool, E>,
@@ -111,7 +111,7 @@ impl StoreFollower {
                 Ok(if told { Look::Later } else { Look::Damaged(error) })
             }
             Err(Stop::Store(StoreError::Busy { .. })) if !self.ends => Ok(Look::Later),
-            // It went away or was replaced while it was read.
+            // The store was removed or replaced while it was read.
             Err(Stop::Store(StoreError::Sqlite { .. })) if self.is_gone() => {
                 self.store = None;
                 Ok(Look::Later)
@@ -131,7 +131,7 @@ impl StoreFollower {
         }
         if self.store.is_none() {
             let Some(store) = Store::find(&self.path)? else {
-                // What comes to be from now on is new.
+                // If the store is created from now on, all its events are new.
                 self.position.get_or_insert(0);
                 return Ok(());
             };
@@ -149,11 +149,11 @@ impl StoreFollower {
         }
     }
 
-    /// Where to begin in a store.
+    /// The position from which to read a store.
     fn start(&mut self, store: &Store) -> Result<i64, StoreError> {
         if self.position.is_some() {
-            // It has come to be since, or has taken the place of another: what is in it is new, unless
-            // somebody put an old one there.
+            // The store was created or replaced since the last look. Its events are new, unless an old store was put
+            // there.
             if !self.is_old_wanted && self.filter.since.is_none() {
                 self.filter.since = Some(self.begun);
             }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::tests::{launch, refusal};
 
-    /// A store that comes to be, gets more, and is replaced.
+    /// A store that is created, grows, and is replaced.
     #[test]
     fn what_comes_is_told_once() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One JSON object per line.
+//! Writes events as JSON, one object on each line.
 
 use std::io::{Error, Write};
 
@@ -8,14 +8,15 @@ use serde::Serialize;
 use crate::Sink;
 use crate::outlet::Outlet;
 
-/// Writes each event as one line of JSON, the whole line by one write. Characters that steer a terminal are escapes.
+/// Writes each event as one line of JSON, with a single write for the line. Characters that control a terminal are
+/// escaped.
 #[derive(Debug)]
 pub struct JsonLines<W> {
     outlet: Outlet<W>,
 }
 
 impl<W: Write> JsonLines<W> {
-    /// Lines to `writer`, such as the `File` made of a descriptor that the caller handed over. Unbuffered is best.
+    /// Writes lines to `writer`, such as the `File` for a descriptor from the caller. It should be unbuffered.
     pub fn new(writer: W) -> Self {
         Self { outlet: Outlet::new(writer) }
     }

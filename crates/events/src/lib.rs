@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where events go.
+//! Delivers events to sinks and to the store.
 //!
-//! To a [`Sink`] an event is any value with a line for people ([`std::fmt::Display`]) and a form for programs
-//! ([`serde::Serialize`], which carries its own `schema` version): [`Words`] writes lines on a terminal,
-//! [`JsonLines`] one object per line on a descriptor. Nobody reading any more is no reason to stop the program
-//! that is confined: a sink whose reader is gone falls silent, one that fails otherwise keeps the error for who
-//! asks.
+//! For a [`Sink`], an event is any value with a line for users ([`std::fmt::Display`]) and a form for programs
+//! ([`serde::Serialize`], with its own `schema` version). [`Words`] writes lines to a terminal, [`JsonLines`] one
+//! object per line to a descriptor. A missing reader must not stop the confined program: a sink whose reader is gone
+//! stops writing. After another error it also stops, and keeps the error for [`Sink::failure`].
 //!
-//! Refusals are also kept, for `palisade watch`. In reading order:
+//! Refusals are also stored, for `palisade watch`. In reading order:
 //!
-//! - [`Recorder`]: what a launcher hands them to; with [`Damper`], which counts what comes too often, and
-//!   [`Notices`], the lines that a launch says by itself
-//! - [`store`]: where they are kept
-//! - [`StoreFollower`]: what they have, and what comes into them; [`Changes`]: hearing of new ones
-//! - [`Clock`]: their times
+//! - [`Recorder`]: takes a launcher's refusals; with [`Damper`], which counts repeated ones, and [`Notices`], the
+//!   lines that a launch prints by itself
+//! - [`store`]: the database
+//! - [`StoreFollower`]: reads a store and follows it; [`Changes`]: wakes at new events
+//! - [`Clock`]: formats their times
 #![forbid(unsafe_code)]
 
 mod changes;
@@ -37,16 +36,16 @@ pub use recorder::Recorder;
 pub use store::{Entry, Filter, Page, Retention, Store, StoreError};
 pub use words::{Style, Words};
 
-/// What takes events. Never panics and never blocks longer than its descriptor does.
+/// A receiver of events. It never panics and never blocks longer than its descriptor does.
 pub trait Sink<E: ?Sized> {
     /// Takes one event.
     fn emit(&mut self, event: &E);
 
-    /// Why this sink fell silent, unless its reader just went away.
+    /// The error that stopped this sink. `None` if only its reader is gone.
     fn failure(&self) -> Option<&std::io::Error>;
 }
 
-/// Hands each event to every sink, in order.
+/// Passes each event to every sink, in order.
 impl<E: ?Sized> Sink<E> for Vec<Box<dyn Sink<E>>> {
     fn emit(&mut self, event: &E) {
         for sink in self {

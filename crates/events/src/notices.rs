@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a launch says of its refusals while the command is running.
+//! Prints lines about a launch's refusals while the command runs.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -10,10 +10,10 @@ use rustix::termios::LocalModes;
 
 use crate::{Sink, Style, Words};
 
-/// Lines about refusals in one launch. The command's own words matter more.
+/// The most lines about refusals in one launch: the command's own output matters more.
 const MOST: usize = 5;
 
-/// Some lines on standard error, then where to find more. While the command draws on the whole screen they
+/// Prints some lines to standard error, then where to find more. While the command uses the whole screen, the lines
 /// wait.
 pub struct Notices {
     words: Words<Box<dyn Write + Send>>,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Notices {
 }
 
 impl Notices {
-    /// Lines on standard error; `quiet` keeps them all back.
+    /// Prints to standard error. `quiet` suppresses all lines.
     #[must_use]
     pub fn stderr(quiet: bool) -> Self {
         let stderr = std::io::stderr();
@@ -40,7 +40,7 @@ impl Notices {
         Self { drawing: stderr_is_raw, quiet, ..Self::new(Box::new(stderr), style) }
     }
 
-    /// Lines to `writer`.
+    /// Prints to `writer`.
     #[must_use]
     pub fn new(writer: Box<dyn Write + Send>, style: Style) -> Self {
         Self {
@@ -54,10 +54,10 @@ impl Notices {
         }
     }
 
-    /// Says what was refused, if that wasn't said before.
+    /// Prints a refusal, if it wasn't printed before.
     pub(crate) fn refused(&mut self, event: &Event) {
         let like = self.hasher.hash_one(event.likeness());
-        // Of what the launcher itself came to, it has spoken.
+        // The launcher prints its own findings elsewhere.
         let own = event.subject.pid == Some(std::process::id());
         if own || self.quiet || self.referred || self.seen.contains(&like) {
             return;
@@ -73,7 +73,7 @@ impl Notices {
         }
     }
 
-    /// Says something else worth knowing.
+    /// Prints another useful line.
     pub(crate) fn note(&mut self, text: &str) {
         if !self.quiet {
             self.say(format!("note: {text}"));
@@ -87,7 +87,7 @@ impl Notices {
         }
     }
 
-    /// Says what waited.
+    /// Prints the lines that waited.
     pub(crate) fn flush(&mut self) {
         for line in self.waiting.drain(..) {
             self.words.emit(line.as_str());
@@ -95,8 +95,8 @@ impl Notices {
     }
 }
 
-/// Whether standard error is a terminal that doesn't edit lines: an editor or an agent draws on it, and a
-/// line of ours would end up in the middle.
+/// Whether standard error is a terminal in raw mode. Then an editor or an agent draws on it, and a line from the
+/// launcher would disturb the picture.
 fn stderr_is_raw() -> bool {
     rustix::termios::tcgetattr(rustix::stdio::stderr())
         .is_ok_and(|settings| !settings.local_modes.contains(LocalModes::ICANON))

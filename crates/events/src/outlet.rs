@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A writer that falls silent instead of failing.
+//! A writer that stops writing after an error, instead of failing.
 
 use std::io::{Error, ErrorKind, Write};
 
@@ -22,13 +22,13 @@ impl<W: Write> Outlet<W> {
         Self { writer, state: State::Open }
     }
 
-    /// Writes a whole line at once, so that lines of several processes don't mix on a pipe. After an
-    /// error nothing more is written: the next line could follow half of this one.
+    /// Writes a whole line with one write, so that lines of several processes don't mix on a pipe. After an error no
+    /// more is written: the next line could follow half of this one.
     pub(crate) fn line(&mut self, line: &[u8]) {
         if !matches!(self.state, State::Open) {
             return;
         }
-        // The runtime ignores SIGPIPE from the start, so a missing reader is an error and no signal.
+        // The Rust runtime ignores SIGPIPE from the start, so a missing reader is an error and no signal.
         if let Err(error) = self.writer.write_all(line).and_then(|()| self.writer.flush()) {
             self.state = match error.kind() {
                 ErrorKind::BrokenPipe => State::Abandoned,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a launcher hands its refusals to.
+//! Records a launch's refusals.
 //!
-//! Until the first of them it costs nothing: no file is touched, no thread started. From then on one thread
-//! writes, so that neither a slow disk nor a terminal that nobody reads holds up who answers the program.
+//! Until the first refusal the recorder costs nothing: it touches no file and starts no thread. From then on one
+//! thread writes. So neither a slow disk nor a terminal without a reader delays the thread that answers the program.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -13,29 +13,30 @@ use palisade_event::{Detail, Event, Launch, Likeness, Verdict};
 
 use crate::{Damper, Notices, Store};
 
-/// More than this waiting to be written means that the disk doesn't answer; what comes then is dropped.
+/// How many events may wait to be written. If more do, the disk doesn't respond; further events are dropped.
 const LONGEST_QUEUE: usize = 4096;
-/// How long the end of a launch may wait for the last events to be written.
+/// How long the end of a launch waits for the last events to be written.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// After a failure the store is left alone for so long.
+/// After a failure the store isn't tried again for this time.
 const RETRY: Duration = Duration::from_secs(5);
-/// How long others may keep the store busy until something else is done meanwhile.
+/// How long one attempt waits for a store that other processes keep busy. The thread then does other work.
 const BUSY: Duration = Duration::from_millis(150);
-/// Whom others keep from the store tries again so often, and at the end for as long: less than the launch waits.
+/// If other processes keep the store busy, it is tried again at this interval. At the end it is tried for the time
+/// below, which is shorter than the launch waits.
 const AGAIN: Duration = Duration::from_millis(100);
 const LAST: Duration = Duration::from_millis(250);
 
-/// Takes the refusals of one launch: into the store, and some lines on standard error. Never fails, never
-/// waits for a disk or a terminal; safe to use from several threads.
+/// Records the refusals of one launch: in the store, and as some lines on standard error. It never fails and never
+/// waits for a disk or a terminal. Several threads may use it.
 ///
-/// Its thread inherits the signal mask of whoever records first.
+/// Its thread inherits the signal mask of the thread that records first.
 #[derive(Debug)]
 pub struct Recorder {
     launch: Launch,
     shared: Arc<Shared>,
 }
 
-/// Somebody who hears of each event when it is made.
+/// A function that gets each event when it is made.
 struct Observer(Box<dyn Fn(&Event) + Send + Sync>);
 
 impl std::fmt::Debug for Observer {
@@ -55,7 +56,7 @@ struct Shared {
 struct State {
     damper: Damper,
     queue: VecDeque<Event>,
-    /// What the thread will need, until it is started.
+    /// What the thread will need. Taken when it is started.
     idle: Option<Idle>,
     working: bool,
     closing: bool,
@@ -73,8 +74,8 @@ impl std::fmt::Debug for State {
 }
 
 impl Recorder {
-    /// For one launch. `place` says where the store is, if there is a place for it; it is asked by the
-    /// recorder's thread, after the first refusal.
+    /// A recorder for one launch. `place` returns the path of the store, if there is one. The recorder's thread calls
+    /// it, after the first refusal.
     pub fn new(
         launch: Launch,
         notices: Notices,
@@ -85,22 +86,22 @@ impl Recorder {
         Self { launch, shared: Arc::new(Shared { state, ..Shared::default() }) }
     }
 
-    /// Has somebody hear of each event, too. It must not wait for anything.
+    /// Also passes each event to `observer`, which must not block.
     #[must_use]
     pub fn watched_by(self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         let _once = self.shared.observer.set(Observer(Box::new(observer)));
         self
     }
 
-    /// Records an event of this launch, cut to a sensible length.
+    /// Records an event of this launch. Long texts are cut.
     pub fn record(&self, event: Event) {
         let mut event = Event { launch: Some(self.launch.clone()), ..event };
         event.shorten();
         self.take(&mut self.shared.lock(), event);
     }
 
-    /// Records an event that is made only if one like it hasn't just been recorded: for a loop of refusals,
-    /// each of which costs its looks into `/proc` otherwise.
+    /// Records an event that is built only if no similar one was just recorded. This makes a loop of refusals cheap:
+    /// building each event needs lookups in `/proc`.
     pub fn record_with(&self, likeness: Likeness<'_>, make: impl FnOnce() -> Event) {
         if self.shared.lock().damper.absorbs(likeness, Instant::now()) {
             return;
@@ -119,13 +120,13 @@ impl Recorder {
             let started = std::thread::Builder::new()
                 .name("palisade-events".to_owned())
                 .spawn(move || work(&shared, idle));
-            // Without a thread there is no record, and the launch goes on.
+            // If the thread can't be started, no events are recorded, and the launch continues.
             state.working = started.is_ok();
         }
         self.shared.changed.notify_all();
     }
 
-    /// Writes what is left and ends; waits for a second at most. So does dropping it.
+    /// Writes the remaining events and ends. Waits for a second at most. Dropping does the same.
     pub fn finish(self) {}
 }
 
@@ -156,7 +157,7 @@ impl Shared {
         }
     }
 
-    /// Waits for something to do: new events, the counts of older ones, whether it is the end; not beyond `until`.
+    /// Waits for work, at most until `until`: new events, counts of older ones, or the end.
     fn next(&self, until: Option<Instant>) -> (Vec<Event>, Vec<Event>, bool) {
         let mut state = self.lock();
         loop {
@@ -178,7 +179,7 @@ impl Shared {
     }
 }
 
-/// The thread.
+/// The body of the recorder's thread.
 fn work(shared: &Shared, idle: Idle) {
     let Idle { place, mut notices } = idle;
     let mut writer =
@@ -198,14 +199,14 @@ fn work(shared: &Shared, idle: Idle) {
         }
     }
     notices.flush();
-    // Closed before the launcher goes on to its end.
+    // Close the store before the launcher continues with its end.
     drop(writer);
     shared.lock().working = false;
     shared.changed.notify_all();
 }
 
-/// Whether a line is said of it. What was allowed is told where there is something to be done about it; what programs do
-/// without is only kept.
+/// Whether a line is printed about an event. An allowed operation is printed only with a hint about it. An operation
+/// that programs can do without is only stored.
 fn is_told(event: &Event) -> bool {
     let expected = matches!(&event.detail, Detail::Sandbox(sandbox) if sandbox.expected);
     !expected && (event.verdict != Verdict::Allowed || event.hint.is_some())
@@ -215,7 +216,7 @@ struct Writer {
     path: Option<PathBuf>,
     store: Option<Store>,
     retry: Option<Instant>,
-    /// What others have kept from being written.
+    /// Events that wait because other processes keep the store busy.
     waiting: Vec<Event>,
     complained: bool,
 }
@@ -227,7 +228,7 @@ impl Writer {
         };
         self.waiting.extend(events);
         if self.waiting.is_empty() || self.retry.is_some_and(|retry| Instant::now() < retry) {
-            // What comes while the store is left alone is lost.
+            // Events during the pause after a failure are lost.
             return self.waiting.clear();
         }
         let events = std::mem::take(&mut self.waiting);
@@ -238,7 +239,7 @@ impl Writer {
         }
     }
 
-    /// It is the end: tries once more for a while.
+    /// At the end: keeps trying for a short time.
     fn conclude(&mut self, notices: &mut Notices) {
         let until = Instant::now() + LAST;
         while !self.waiting.is_empty() && Instant::now() < until {

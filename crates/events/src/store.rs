@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A store of events, in SQLite: every launch of the user's writes to it, whoever watches reads it.
+//! The store of events, in SQLite. Every launch of the user writes to it, and every `palisade watch` reads it.
 //!
-//! - [`palisade_database`]: the directory and the files, and whether to believe them
+//! - [`palisade_database`]: the directory and the files, and whether they are trusted
 //! - `layout`: the tables
 //! - [`Filter`]: which events are wanted
 //! - [`Retention`]: what is kept, and for how long
 //!
-//! A write is one transaction into a log that isn't waited for (`synchronous = NORMAL`): a process that is
-//! killed loses nothing that was appended, a power cut at most the last seconds.
+//! A write is one transaction into a log that isn't synced (`synchronous = NORMAL`). A killed process loses nothing
+//! that was appended. A power cut loses at most the last seconds.
 
 mod filter;
 mod layout;
@@ -32,13 +32,13 @@ pub use filter::Filter;
 pub use palisade_database::StoreError;
 pub use retention::Retention;
 
-/// Events that are the same within this time are one row with a count.
+/// Equal events within this time are one row with a count.
 pub(crate) const BURST: Duration = Duration::from_secs(1);
-/// The most rows that one call of [`Store::after`] gives.
+/// The most rows that one call of [`Store::after`] returns.
 const PAGE: usize = 1000;
-/// After so many appended events the store is pruned again.
+/// The store is pruned again after this many appended events.
 const PRUNE_EVERY: usize = 1000;
-/// Rows that may get a higher count soon. More are forgotten: their repetitions become rows.
+/// How many rows may still get a higher count. Beyond that they are forgotten: their repetitions become new rows.
 const MOST_RECENT: usize = 8192;
 
 /// An open store.
@@ -50,56 +50,56 @@ pub struct Store {
     identity: Identity,
     connection: Connection,
     retention: Retention,
-    /// Appended since the last pruning; none before the first.
+    /// Events appended since the last pruning. `None` before the first.
     unpruned: Option<usize>,
-    /// The launches that were appended to.
+    /// The launches whose events were appended.
     launches: BTreeSet<Arc<str>>,
     recent: HashMap<u64, Recent>,
     hasher: RandomState,
     aside: Option<PathBuf>,
 }
 
-/// A row that may get a higher count.
+/// A row that may still get a higher count.
 #[derive(Debug, Clone, Copy)]
 struct Recent {
     id: i64,
     time: SystemTime,
 }
 
-/// A row.
+/// A row of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// The event's number, which stays. The same number again, with a higher count, is the same event.
+    /// The event's number, which never changes. The same number with a higher count is the same event.
     pub id: i64,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// Some rows, in the order in which they came or changed.
+/// Some rows, in the order in which they were appended or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// The rows.
     pub entries: Vec<Entry>,
-    /// The position to ask from next.
+    /// The position for the next call.
     pub position: i64,
-    /// Whether there may be more at once.
+    /// Whether more rows may be available now.
     pub more: bool,
-    /// How many a newer program wrote in a form that this one can't read.
+    /// How many rows a newer program wrote in a form that this program can't read.
     pub strange: usize,
 }
 
 impl Store {
-    /// Opens the store at `path` for writing; makes it, with its directory, if there is none. One that is
-    /// damaged is moved aside ([`Store::take_aside`]).
+    /// Opens the store at `path` for writing. If there is none, makes it with its directory. A damaged store is moved
+    /// aside ([`Store::take_aside`]).
     ///
     /// # Errors
-    /// When it can't be made, opened or believed, or is a newer program's.
+    /// When it can't be made or opened, isn't trusted, or was written by a newer program.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_within(path, layout::PATIENCE)
     }
 
-    /// The same for who waits no longer than `patience` for other writers, each time.
+    /// Like [`Store::open`], but each wait for other writers lasts at most `patience`.
     ///
     /// # Errors
     /// As [`Store::open`].
@@ -111,16 +111,16 @@ impl Store {
         Ok(Self { aside, ..store })
     }
 
-    /// Opens the store at `path` for reading; none if there is none.
+    /// Opens the store at `path` for reading. `None` if there is none.
     ///
     /// # Errors
-    /// When it can't be opened or believed, is damaged or a newer program's.
+    /// When it can't be opened, isn't trusted, is damaged, or was written by a newer program.
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
         let Some(place) = Place::find(path)? else { return Ok(None) };
         place.read(|seen| Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY, layout::PATIENCE, seen))
     }
 
-    /// Opens the file that is there; says which one that was, also when it is no store.
+    /// Opens the existing file. Also returns the file's identity in `seen`, even if the file is no store.
     fn connect(
         place: &Place,
         access: OpenFlags,
@@ -145,22 +145,22 @@ impl Store {
         }))
     }
 
-    /// Where a damaged store was moved to, once.
+    /// The path to which a damaged store was moved. Returned once.
     pub fn take_aside(&mut self) -> Option<PathBuf> {
         self.aside.take()
     }
 
-    /// Whether it is still this file that the path leads to.
+    /// Whether the path still leads to this file.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.place.identity().is_ok_and(|found| found == Some(self.identity))
     }
 
-    /// Appends all or none. An event like one of the same launch less than a second before makes that one's
-    /// count higher.
+    /// Appends all events or none. If an event equals one of the same launch from less than a second before, that
+    /// row's count grows instead.
     ///
     /// # Errors
-    /// When they can't be written. What was written before is safe.
+    /// When they can't be written. Earlier events are unchanged.
     pub fn append(&mut self, events: &[Event]) -> Result<(), StoreError> {
         if events.is_empty() {
             return Ok(());
@@ -183,14 +183,14 @@ impl Store {
         self.unpruned = unpruned;
         if unpruned.is_none_or(|unpruned| unpruned >= PRUNE_EVERY) {
             self.unpruned = Some(0);
-            // What was to be done is done; the next one will try again.
+            // A failure doesn't matter: the events are stored, and the next pruning tries again.
             let retention = self.retention;
             let _later = self.prune(&retention);
         }
         Ok(())
     }
 
-    /// Opens what is at the path now.
+    /// Opens the file that is at the path now.
     fn reopen(&mut self) -> Result<(), StoreError> {
         let fresh = Self::open_within(&self.place.file, self.patience)?;
         let launches = std::mem::take(&mut self.launches);
@@ -209,7 +209,7 @@ impl Store {
                 transaction.commit()
             })
             .map_err(|source| StoreError::of("write to", &self.place.file, source));
-        // After a failure, none of the rows that it names may be there.
+        // After a failure, the rows that it names may not exist.
         if written.is_ok() {
             forget(&mut recent);
             self.recent = recent;
@@ -217,7 +217,8 @@ impl Store {
         written
     }
 
-    /// Events that came or changed after `position`, oldest first, at most a thousand; 0 is before the first.
+    /// Events that were appended or changed after `position`, oldest first, at most a thousand. Position 0 is before
+    /// the first.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -248,7 +249,7 @@ impl Store {
         Ok(page)
     }
 
-    /// The position after which there is nothing yet.
+    /// The present end: no event has a later position yet.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -258,7 +259,7 @@ impl Store {
             .map_err(|source| self.unreadable(source))
     }
 
-    /// The position after which there are the newest `count` events that are wanted.
+    /// The position before the newest `count` wanted events.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -282,7 +283,7 @@ impl Store {
     }
 }
 
-/// A transaction that is a writer's from the start: one that becomes it later can fail at once.
+/// A transaction that takes the write lock at its start: one that takes it later can fail at once.
 fn transaction(connection: &mut Connection) -> rusqlite::Result<Transaction<'_>> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)
 }
@@ -329,7 +330,7 @@ fn insert(
             }
         };
         of = Some((own, launch));
-        // What has a column isn't written twice.
+        // Values with a column of their own aren't stored twice.
         let bare = Event { launch: None, hint: None, count: 1, ..event.clone() };
         let bare = serde_json::to_string(&bare)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
@@ -339,7 +340,7 @@ fn insert(
     Ok(())
 }
 
-/// Drops what can't get a higher count any more.
+/// Forgets rows whose count can't grow any more.
 fn forget(recent: &mut HashMap<u64, Recent>) {
     if recent.len() > MOST_RECENT {
         let newest = recent.values().map(|row| row.time).max().unwrap_or(UNIX_EPOCH);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines for people.
+//! Writes events as lines for users.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -9,7 +9,7 @@ use crate::Sink;
 use crate::outlet::Outlet;
 use palisade_text::shown;
 
-/// Whether lines carry colour. What a line means never depends on it.
+/// Whether lines have colour. The meaning of a line never depends on colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// Text only.
@@ -19,7 +19,7 @@ pub enum Style {
 }
 
 impl Style {
-    /// Colour on a terminal that can do it, unless `NO_COLOR` is set and not empty (<https://no-color.org>).
+    /// Colour on a terminal that supports it, unless `NO_COLOR` is set and not empty (<https://no-color.org>).
     #[must_use]
     pub fn choose(terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> Self {
         let refused = no_color.is_some_and(|value| !value.is_empty());
@@ -27,7 +27,7 @@ impl Style {
         if terminal && capable && !refused { Self::Colour } else { Self::Plain }
     }
 
-    /// The style that fits `stream`, by this process's environment.
+    /// The style for `stream`, by this process's environment.
     #[must_use]
     pub fn of(stream: &impl IsTerminal) -> Self {
         let variable = |name| std::env::var_os(name);
@@ -35,7 +35,7 @@ impl Style {
     }
 }
 
-/// Writes each event's line, after the name of this program: the confined one writes to the same place.
+/// Writes each event's line after the program's name, because the confined program writes to the same terminal.
 #[derive(Debug)]
 pub struct Words<W> {
     outlet: Outlet<W>,
@@ -44,7 +44,7 @@ pub struct Words<W> {
 }
 
 impl Words<Stderr> {
-    /// Lines to standard error in the style that fits it; `quiet` keeps them all back.
+    /// Writes to standard error in the style for it. `quiet` suppresses all lines.
     #[must_use]
     pub fn stderr(quiet: bool) -> Self {
         let stderr = std::io::stderr();
@@ -54,12 +54,12 @@ impl Words<Stderr> {
 }
 
 impl<W: Write> Words<W> {
-    /// Lines to `writer`.
+    /// Writes to `writer`.
     pub fn new(writer: W, style: Style) -> Self {
         Self { outlet: Outlet::new(writer), style, quiet: false }
     }
 
-    /// In one line and without what steers the terminal: names come from confined programs.
+    /// Writes one line without characters that control the terminal: confined programs choose the names.
     fn line(&mut self, text: &str) {
         let (start, end) = match self.style {
             Style::Plain => ("", ""),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether settings and rules can be understood, and all that is wrong with them.
+//! Checks whether settings and rules can be understood, and lists everything that is wrong with them.
 
 use crate::linkers;
 use crate::rule::RuleSet;
@@ -13,7 +13,7 @@ use palisade_text::Show as _;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// One thing wrong.
+/// One mistake.
 #[derive(Debug, Serialize)]
 pub struct Mistake {
     /// The file.
@@ -36,12 +36,12 @@ pub struct Mistake {
     pub excerpt: Option<String>,
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Checked {
     /// How many rules there are, if they can be understood.
     pub rules: Option<usize>,
-    /// Where they are from.
+    /// Where the rules are from.
     pub from: Option<String>,
     /// What is wrong.
     pub errors: Vec<Mistake>,
@@ -50,8 +50,8 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Checks what palisaded would read of the directory `config`; with `path`, a directory like it, a file of settings
-    /// or rules, or a directory of rules, whoever may write there.
+    /// Checks what palisaded would read from the directory `config`. With `path`, checks a directory like it, a file of
+    /// settings or rules, or a directory of rules instead, even if users other than root may write there.
     #[must_use]
     pub fn of(config: &Path, path: Option<&Path>) -> Self {
         let mut checked = Self::default();
@@ -61,7 +61,7 @@ impl Checked {
                 checked.place(path, Writers::Anybody);
             }
             Some(path) if path.extension().is_some_and(|ending| ending == "toml") => {
-                // It may have rules, too.
+                // The file may have rules, too.
                 if checked.settings(path) {
                     checked.rules(path, Writers::Anybody);
                 }
@@ -71,7 +71,7 @@ impl Checked {
         checked
     }
 
-    /// All that palisaded would read of a directory.
+    /// Checks everything that palisaded would read from a directory.
     fn place(&mut self, config: &Path, writers: Writers) {
         let file = config.join("guard.toml");
         let settings_are_right = !file.exists() || self.settings(&file);
@@ -133,7 +133,7 @@ impl Checked {
             SetupError::Settings(error) => self.errors.push(of_settings(error, path)),
             error => self.errors.push(Mistake {
                 class: error.class().to_owned(),
-                // They say that this is to be asked.
+                // The hint of the others is to run this check.
                 hint: matches!(error, SetupError::Read { .. }).then(|| error.hint()).flatten(),
                 ..mistake(path, error)
             }),
@@ -211,7 +211,7 @@ fn excerpt(complaint: &Complaint) -> Option<String> {
     let margin = " ".repeat(number.len());
     let length = complaint.text.chars().count().clamp(1, LONGEST);
     let caret = format!("{}{}", " ".repeat(before), "^".repeat(length));
-    // A tab would move what is below it.
+    // A tab would shift the caret in the line below.
     let text = text.replace('\t', " ");
     Some(format!("{margin} |\n{number} | {}\n{margin} | {caret}\n", text.trim_end()))
 }
@@ -225,7 +225,7 @@ fn of_load(error: &LoadError, path: &Path) -> Mistake {
         LoadError::Refused { .. } => (&path.to_owned(), "rules", None),
     };
     let (file, class, hint) = named;
-    // The hint is said by itself.
+    // The hint is printed separately.
     let message = error.to_string();
     let message = message.lines().next().unwrap_or_default();
     Mistake { class: class.to_owned(), hint, ..mistake(file, &message) }

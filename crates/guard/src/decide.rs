@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same answers as [`crate::linear`], in a time that doesn't grow with the number of rules.
+//! Compiled rules: gives the same answers as [`crate::linear`], in a time that doesn't grow with the number of rules.
 //!
-//! Rules become rows of one condition per attribute (`rows`), and rows of one shape stand together (`group`). For each
-//! attribute (`dimension`), the value is looked up once, which gives the rows whose condition on it holds, as bits
-//! (`index`); the first row that has its bit in all of them decides (`scan`). Attributes are asked for only when the first row that is still possible needs one more, the
-//! cheap ones first: as long as no rule that can still match says `ftype`, no file's content is looked at.
+//! Rules become rows of one condition per attribute (`rows`). Rows of one shape form a group (`group`). For each
+//! attribute (`dimension`), the decision looks up the value once; the result is the rows whose condition on the
+//! attribute holds, as bits (`index`). The first row whose bit is set for every attribute decides (`scan`). A decision
+//! asks for another attribute only when the first row that is still possible needs it, and for cheap attributes first.
+//! As long as no rule that can still match names `ftype`, no file's content is read.
 
 mod dimension;
 mod group;
@@ -21,7 +22,7 @@ use group::Group;
 use index::{Collected, Index, Words, index};
 use scan::Scan;
 
-/// Rules, ready to decide. See the module.
+/// Compiled rules, ready to decide. See the module.
 #[derive(Debug)]
 pub struct Decider {
     rules: RuleSet,
@@ -41,11 +42,11 @@ pub struct Decider {
 /// One conjunction of a rule.
 #[derive(Debug, Clone, Copy)]
 struct Row {
-    /// Its number in the order of the rules; of a position that is nobody's, after all others.
+    /// Its number in the order of the rules. A position without a row sorts after all others.
     order: u32,
     rule: RuleId,
     decision: Decision,
-    /// On what it has conditions.
+    /// The attributes that it has conditions on.
     mask: Mask,
     /// The rule has conditions beyond these.
     is_partial: bool,
@@ -65,7 +66,7 @@ impl Row {
 }
 
 impl Decider {
-    /// Compiles rules. Takes about as long as reading them.
+    /// Compiles rules. This takes about as long as reading them.
     #[must_use]
     pub fn new(rules: &RuleSet) -> Self {
         let mut in_order = Vec::with_capacity(rules.len());
@@ -125,24 +126,24 @@ impl Decider {
         }
     }
 
-    /// Says under which paths the host's run-time linkers can be executed.
+    /// Sets the paths under which the host's run-time linkers can be executed.
     ///
-    /// If the rules deny executing each of them with `pattern=ld_so` to every subject, whatever else may be true of
-    /// subject and file, no process that was started that way comes to be; then conditions of that pattern
-    /// don't keep [`Decider::for_every_subject`] from an answer.
+    /// If the rules deny executing each of these paths with `pattern=ld_so` to every subject, whatever else is true of
+    /// subject and file, then no process can be started that way. Conditions with that pattern then don't keep
+    /// [`Decider::for_every_subject`] from giving an answer.
     ///
-    /// That is sound only if [`Facts::start`] says [`Start::LinkerItself`] of nothing but an exec of one of these
-    /// paths and of the processes that came of it, and if no such process was there before the rules were enforced.
-    /// `ld_preload` can't be ruled out like this: the environment of an exec isn't the executed file's. Nor can
-    /// `static`: static programs have no path or kind of their own, and a host without any (no busybox, no Go
-    /// program) has other reasons to be fast.
+    /// This is sound only under two conditions. [`Facts::start`] returns [`Start::LinkerItself`] only for an exec of
+    /// one of these paths and for the processes that result from it. No such process existed before the rules were
+    /// enforced. `ld_preload` can't be ruled out like this: the environment of an exec doesn't belong to the executed
+    /// file. Nor can `static`: static programs have no path or kind of their own, and a host without any (no busybox,
+    /// no Go program) has other reasons to be fast.
     #[must_use]
     pub fn with_linkers(mut self, paths: &[Text]) -> Self {
         self.no_linker_itself = !paths.is_empty() && paths.iter().all(|path| self.denies_linker(path));
         self
     }
 
-    /// The rules that it was made of.
+    /// The rules that were compiled.
     #[must_use]
     pub fn rules(&self) -> &RuleSet {
         &self.rules
@@ -164,20 +165,21 @@ impl Decider {
         Outcome::NO_RULE
     }
 
-    /// What is decided for this file and access whoever asks, or nothing if that may depend on the subject.
+    /// The decision for this file and access that holds for every subject; `None` if the decision may depend on the
+    /// subject.
     ///
-    /// Asks only for the access and what is known of the file. If several subjects are decided by different rules,
-    /// but all in the same way and without anybody being told, that is one answer, with the last of these rules.
+    /// Asks only for the access and for what is known of the file. If different rules decide for different subjects,
+    /// but all give the same answer and none logs, that counts as one answer, with the last of these rules.
     ///
-    /// Never says more than is so: subjects are taken to be capable of every combination of attributes, but for the
-    /// one that [`Decider::with_linkers`] rules out.
+    /// The answer is never wrong for a subject: it assumes that a subject can have every combination of attributes,
+    /// except the one that [`Decider::with_linkers`] rules out.
     #[must_use]
     pub fn for_every_subject(&self, facts: &dyn Facts) -> Option<Outcome> {
         let mut scan = Scan::new(self);
         if self.no_linker_itself {
             scan.drop_groups(self.for_linker);
         }
-        // What some subjects are answered by the rules so far.
+        // What the rules so far answer to some subjects.
         let mut some: Option<Decision> = None;
         loop {
             let Some(at) = self.next_possible(&mut scan, OBJECT, facts) else {
@@ -198,7 +200,7 @@ impl Decider {
                 return None;
             }
             if some.is_none() {
-                // More rules that answer some subjects the same change nothing.
+                // Further rules that give some subjects the same answer change nothing.
                 some = Some(row.decision);
                 scan.drop_groups(self.groups.iter().rev().fold(0, |bits, group| {
                     bits << 1 | u64::from(group.asks_subject && group.decision == row.decision)
@@ -207,7 +209,8 @@ impl Decider {
         }
     }
 
-    /// Is executing the run-time linker at this path denied, whatever isn't known of subject and file?
+    /// Do the rules deny executing the run-time linker at this path, for every value of what isn't known of subject and
+    /// file?
     fn denies_linker(&self, path: &[u8]) -> bool {
         const KNOWN: Mask = Dimension::Access.bit()
             | Dimension::Path.bit()
@@ -228,7 +231,7 @@ impl Decider {
         false
     }
 
-    /// The first row whose conditions on `known` hold. Asks for what it needs of those.
+    /// The first row whose conditions on `known` hold. Asks for the attributes in `known` that it needs.
     fn next_possible(&self, scan: &mut Scan<'_>, known: Mask, facts: &dyn Facts) -> Option<u32> {
         loop {
             let at = scan.first()?;
@@ -240,13 +243,13 @@ impl Decider {
         }
     }
 
-    /// Do the row's bits not say everything?
+    /// Are the row's bits not enough to know that it matches?
     fn needs_lookup(&self, scan: &Scan<'_>, row: &Row) -> bool {
         row.is_partial || scan.is_unsure_of(row.mask)
     }
 }
 
-/// The outcome for all subjects, if some are answered by rules before it.
+/// The outcome for all subjects, if earlier rules answer some of them.
 fn together(some: Option<Decision>, rest: Outcome) -> Option<Outcome> {
     match some {
         Some(some) if some != rest.decision => None,
@@ -254,7 +257,7 @@ fn together(some: Option<Decision>, rest: Outcome) -> Option<Outcome> {
     }
 }
 
-/// An exec of the run-time linker, of which nothing but this is known.
+/// An exec of the run-time linker. Only its path, the access and the start pattern are known.
 struct Linker<'p> {
     path: &'p [u8],
 }

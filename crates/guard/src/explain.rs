@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What would become of an open or exec under rules and trust as they are on the disk, and why: the same steps as
-//! palisaded's.
+//! Explains an open or exec: what the rules and the trust on the disk would decide about it, and why. It takes the same
+//! steps as palisaded.
 
 use crate::facts::Access;
 use crate::kind::Recognizer;
@@ -17,18 +17,18 @@ use palisade_event::{Detail, Event};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Why nothing can be said.
+/// Why there is no explanation.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The file can't be looked at.
     #[error("can't look at the file: {0}")]
     File(std::io::Error),
-    /// The settings.
+    /// The settings can't be used.
     #[error(transparent)]
     Setup(#[from] SetupError),
 }
 
-/// What would become of it.
+/// What the rules would decide, and why.
 ///
 /// # Errors
 /// When the file can't be looked at, or the settings' log format isn't one.
@@ -65,7 +65,7 @@ fn origin(rules: &RuleSet, rule: RuleId) -> String {
     format!("{}:{}", rules.file(place).display(), place.line)
 }
 
-/// Who trusts a path, as far as the database can be read.
+/// The sources that trust a path, as far as the database can be read.
 #[must_use]
 pub fn trusted_by(store: &Store, path: &Path) -> Vec<String> {
     let mut sources = Vec::new();

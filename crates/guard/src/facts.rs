@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a rule can ask of one open or exec.
+//! The facts about one open or exec that a rule can ask for.
 //!
-//! Names and meanings are fapolicyd's (fapolicyd.rules(5)), because its users bring their rules as they are.
+//! Names and meanings are fapolicyd's (fapolicyd.rules(5)), because its users bring their rules unchanged.
 
 use std::fmt;
 
-/// What permission is asked for.
+/// Which permission the process asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// `perm=open`: the file is opened (libraries and what interpreters read, too).
@@ -17,7 +17,7 @@ pub enum Access {
 /// How the program in question was started, as `pattern=` sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Start {
-    /// Not known (yet), or no ELF program: no pattern matches.
+    /// Not known (yet), or not an ELF program: no pattern matches.
     #[default]
     Unknown,
     /// `pattern=normal`: a dynamically linked ELF program.
@@ -28,18 +28,18 @@ pub enum Start {
     Static,
 }
 
-/// Everything that rules can ask of one open or exec.
+/// Everything that rules can ask about one open or exec.
 ///
-/// Whoever implements this looks things up when they are first asked for, and keeps them: a rule set that never
-/// says `ftype` never has a file's content looked at. Each answer stays the same for as long as the event lasts.
-/// What can't be found out is what fapolicyd says of it: `?` for text, `u32::MAX` for a number, `false` for trust.
+/// An implementation looks each fact up when a rule first asks for it, and keeps it: a rule set that never names
+/// `ftype` never has a file's content read. Each answer stays the same for as long as the event lasts. A fact that
+/// can't be found out has fapolicyd's value for that: `?` for text, `u32::MAX` for a number, `false` for trust.
 pub trait Facts {
-    /// What is asked for.
+    /// The access that the process asks for.
     fn access(&self) -> Access;
 
-    /// The user who logged in (`/proc/PID/loginuid`), `u32::MAX` without one.
+    /// The login user (`/proc/PID/loginuid`), `u32::MAX` without one.
     fn auid(&self) -> u32;
-    /// The process's user ids: real, effective, saved and for file systems; any of them matches.
+    /// The process's user ids: real, effective, saved and file system; any of them matches.
     fn uids(&self) -> &[u32];
     /// The process's group ids, supplementary ones too; any of them matches.
     fn gids(&self) -> &[u32];
@@ -53,7 +53,7 @@ pub trait Facts {
     fn subject_trusted(&self) -> bool;
     /// The process's short name (`/proc/PID/comm`), without the newline.
     fn comm(&self) -> &[u8];
-    /// Where the process's program is (`/proc/PID/exe`, without ` (deleted)`).
+    /// The path of the process's program (`/proc/PID/exe`, without ` (deleted)`).
     fn exe(&self) -> &[u8];
     /// The MIME type of the process's program.
     fn subject_kind(&self) -> &str;
@@ -62,9 +62,9 @@ pub trait Facts {
     /// Is `LD_PRELOAD` or `LD_AUDIT` in the environment that the program was started with (`pattern=ld_preload`)?
     fn preloads(&self) -> bool;
 
-    /// Where the file is, with symbolic links followed.
+    /// The path of the file, with symbolic links followed.
     fn path(&self) -> &[u8];
-    /// The device and inode of the file, where they are known: for events, no rule asks for them.
+    /// The device and inode of the file, where they are known. Events don't have them, because no rule asks for them.
     fn file_id(&self) -> Option<(u64, u64)> {
         None
     }
@@ -74,7 +74,8 @@ pub trait Facts {
     fn kind(&self) -> &str;
     /// Is the file in the trust database, and what the database says of it?
     fn trusted(&self) -> bool;
-    /// The file's SHA-256 in lowercase hexadecimal, or nothing if it can't be read or is too large to be hashed for a rule.
+    /// The file's SHA-256 in lowercase hexadecimal; `None` if the file can't be read or is too large to be hashed for a
+    /// rule.
     fn hash(&self) -> Option<&str>;
 }
 

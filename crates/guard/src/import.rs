@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host's fapolicyd.conf, read, and said in Palisade's words.
+//! Reads a host's fapolicyd.conf and translates it to Palisade's settings.
 //!
-//! [`Fapolicyd`] has every option of versions 1.1.7 and 2.0.1 (fapolicyd.conf(5)). What fapolicyd would overlook, read
-//! otherwise than it looks, or warn of, is an error here with a hint: someone looks at it, once. [`toml`] renders
-//! the rest as a `[guard]` table.
+//! [`Fapolicyd`] has every option of versions 1.1.7 and 2.0.1 (fapolicyd.conf(5)). Some lines are an error here, with a
+//! hint, so that the administrator reviews them once: lines that fapolicyd would ignore, lines that it reads
+//! differently from how they look, and lines that it warns about. [`toml`] renders the rest as a `[guard]` table.
 //!
-//! Names and values are taken in any case and with or without blanks around the equal sign, as the manual says
-//! (fapolicyd itself takes neither), and the last line needs no end.
+//! Names and values are accepted in any case, and with or without blanks around the equal sign, as the manual says
+//! (fapolicyd itself accepts neither). The last line needs no line end.
 
 mod option;
 pub mod toml;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// A fapolicyd.conf.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fapolicyd {
-    /// Everything is allowed, and said what would have been denied.
+    /// Allow everything, and log what would have been denied.
     pub permissive: bool,
     /// How far its scheduling priority is raised, 0 to 20.
     pub nice_val: u32,
@@ -41,15 +41,15 @@ pub struct Fapolicyd {
     pub do_stat_report: u32,
     /// Types of file systems that are watched.
     pub watch_fs: Vec<String>,
-    /// Mount points that aren't (version 2).
+    /// Mount points that aren't watched (version 2).
     pub ignore_mounts: Vec<PathBuf>,
-    /// Who says what is trusted.
+    /// The sources of trust.
     pub trust: Vec<TrustSource>,
-    /// What has to be the same for a file to be the one that is trusted.
+    /// What must match for a file to count as the trusted one.
     pub integrity: Integrity,
     /// The fields of a logged decision, in order.
     pub syslog_format: Vec<String>,
-    /// Only SHA-256 or better counts (1.1.7: of what rpm says).
+    /// Only SHA-256 or better counts (1.1.7: for rpm's digests).
     pub rpm_sha256_only: bool,
     /// Whole file systems are watched, however they are mounted.
     pub allow_filesystem_mark: bool,
@@ -64,7 +64,7 @@ pub struct Fapolicyd {
 }
 
 impl Default for Fapolicyd {
-    /// What fapolicyd 2.0.1 takes for options that a file doesn't have.
+    /// The values that fapolicyd 2.0.1 uses for options that a file doesn't have.
     fn default() -> Self {
         Self {
             permissive: false,
@@ -98,7 +98,7 @@ impl Fapolicyd {
     ///
     /// # Errors
     ///
-    /// The first line that can't be taken, and why.
+    /// The first line that can't be accepted, and why.
     pub fn parse(text: &str) -> Result<Self, ImportError> {
         let mut config = Self::default();
         for (index, line) in text.lines().enumerate() {
@@ -160,11 +160,11 @@ pub enum ResetStrategy {
     Never,
     /// After each report that is written because time has passed.
     Auto,
-    /// When someone asks for it.
+    /// On request.
     Manual,
 }
 
-/// A line that can't be taken.
+/// A line that can't be accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {wrong}")]
 pub struct ImportError {
@@ -183,24 +183,24 @@ pub enum Wrong {
     /// No such option.
     #[error("there is no option `{name}` in fapolicyd 1.1.7 or 2.0.1{hint}")]
     Unknown {
-        /// What it says.
+        /// The name in the file.
         name: String,
-        /// What it might mean.
+        /// What the administrator may have meant.
         hint: String,
     },
     /// The option is there twice.
     #[error("`{0}` is set a second time\nhint: fapolicyd takes the last one; remove the other")]
     Twice(&'static str),
-    /// Not a number, or too large or small a one.
+    /// Not a number, or a number that is too large or too small.
     #[error("`{name} = {value}` is no number from {least} to {most}")]
     Number {
         /// The option.
         name: &'static str,
         /// What it says.
         value: String,
-        /// The smallest that is allowed.
+        /// The smallest allowed number.
         least: u32,
-        /// The largest.
+        /// The largest allowed number.
         most: u32,
     },
     /// Not one of a few words.
@@ -210,7 +210,7 @@ pub enum Wrong {
         name: &'static str,
         /// What it says.
         value: String,
-        /// What is allowed.
+        /// The allowed words.
         words: &'static str,
     },
     /// A blank in a value: fapolicyd drops what follows.

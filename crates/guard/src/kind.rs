@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What kind of file it is: the MIME type by which rules name it (`ftype=`).
+//! Recognizes what kind of file a file is: the MIME type by which rules name it (`ftype=`).
 //!
-//! The names are fapolicyd's, because its users bring their rules as they are. A file is asked through the
-//! descriptor at hand, which may be that of a fanotify event, and with positioned reads only: nothing is opened by
-//! its path, no offset is moved, and what could block (a pipe, a device) is named by its mode and never read. In
-//! the order in which they are asked:
+//! The names are fapolicyd's, because its users bring their rules unchanged. The recognizer reads a file through a
+//! descriptor that is already open, possibly that of a fanotify event, and with positioned reads only. It opens nothing
+//! by path and moves no offset. It names a file that could block (a pipe, a device) by its mode and never reads it. It
+//! tries in this order:
 //!
 //! - the mode: devices, pipes, sockets, directories, and the empty file
-//! - [`elf`]: programs, libraries, objects, core dumps, and what only pretends to be one of them
+//! - [`elf`]: programs, libraries, objects, core dumps, and malformed files that look like one of them
 //! - [`shebang`]: scripts that name their interpreter
-//! - [`bytes`]: what its first bytes tell for certain
-//! - libmagic, with the feature of that name, here or elsewhere ([`Ask`]); without it [`text`], which knows the languages that
-//!   rules ask for
+//! - [`bytes`]: kinds that the first bytes prove
+//! - libmagic, with the feature of that name, in this process or in another ([`Ask`]); without it [`text`], which knows
+//!   the languages that rules ask for
 //!
-//! Where the answer is not fapolicyd's (`tests/kinds.rs` counts them against the real one):
+//! These answers differ from fapolicyd's (`tests/kinds.rs` counts the differences):
 //!
-//! - A script is one of its interpreter's language wherever that interpreter lies (`#!/opt/x/python3`,
-//!   `#!/bin/dash`) and however it is looked up (`#!/usr/bin/env -S python3 -I`); libmagic says `text/plain` of
-//!   most of these, so that a rule about languages doesn't see them.
-//! - `text/x-python` of a script by its shebang is never spelled `text/x-script.python`, which fapolicyd's list of
+//! - A script has its interpreter's language wherever that interpreter is (`#!/opt/x/python3`, `#!/bin/dash`) and
+//!   however it is looked up (`#!/usr/bin/env -S python3 -I`). For most of these libmagic says `text/plain`, so that a
+//!   rule about languages doesn't match them.
+//! - A Python script with a shebang is always `text/x-python`, never `text/x-script.python`, which fapolicyd's list of
 //!   languages doesn't have.
-//! - An archive that begins with `META-INF/` is a Java archive, which libmagic sees only in some.
-//! - The bytecode of Python versions that came after the installed libmagic is known too.
+//! - An archive that begins with `META-INF/` is a Java archive. libmagic recognizes only some of these.
+//! - The bytecode of Python versions newer than the installed libmagic is known, too.
 
 pub mod bytes;
 pub mod elf;
@@ -38,13 +38,13 @@ use std::os::fd::BorrowedFd;
 use crate::{nowait, shortage};
 use elf::ElfFacts;
 
-/// How much of a file is looked at, in bytes.
+/// How much of a file is read, in bytes.
 ///
-/// libmagic itself looks at 1 MiB by default. What decides is at the beginning, but of JSON and of tables
-/// separated by commas, whose every line it wants to see.
+/// libmagic itself reads 1 MiB by default. What decides is at the beginning, except for JSON and for tables separated
+/// by commas, of which libmagic checks every line.
 pub const HEAD: usize = 64 << 10;
 
-/// How much is read at first: enough for everything but text without a shebang.
+/// How much is read at first: enough for every kind except text without a shebang.
 const PEEK: usize = 4 << 10;
 
 /// The MIME type of a file.
@@ -52,14 +52,14 @@ const PEEK: usize = 4 << 10;
 pub struct Kind(Cow<'static, str>);
 
 impl Kind {
-    /// What can't be told: the file can't be read, or is an ELF file of no use.
+    /// The kind is unknown: the file can't be read, or is an ELF file of no use.
     pub const UNKNOWN: Self = Self(Cow::Borrowed("?"));
 
     const fn of(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// As somebody else says it; nothing if rules can't write that.
+    /// The kind that another process reported; `None` if rules can't write its name.
     #[must_use]
     pub fn told(name: &[u8]) -> Option<Self> {
         let is_written = !name.is_empty() && name.len() < 128 && name.iter().all(u8::is_ascii_graphic);
@@ -67,7 +67,7 @@ impl Kind {
         Some(Self(name.to_owned().into()))
     }
 
-    /// As rules write it.
+    /// The name, as rules write it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -79,32 +79,32 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What `fstat` says of a file.
+/// The result of `fstat` on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// `st_mode`: the type of file is what counts.
+    /// `st_mode`: only the type of file matters.
     pub mode: u32,
     /// `st_size`, in bytes.
     pub size: u64,
-    /// Whether it is known that no disk has to be waited for.
+    /// Whether it is known that reading the file needs no disk.
     pub in_memory: bool,
 }
 
 impl Stat {
-    /// Asks the descriptor.
+    /// Calls `fstat` on the descriptor.
     ///
     /// # Errors
     ///
-    /// What `fstat` says.
+    /// The error of `fstat`.
     pub fn of(file: BorrowedFd<'_>) -> Result<Self, KindError> {
         let stat = rustix::fs::fstat(file).map_err(KindError::Stat)?;
         Ok(Self { mode: stat.st_mode, size: u64::try_from(stat.st_size).unwrap_or(0), in_memory: false })
     }
 }
 
-/// Something that can be read at a position, without moving one.
+/// A source of bytes that can be read at a position, without moving an offset.
 pub trait Source {
-    /// Fills `buffer` from `offset` as far as there is something; how much was filled.
+    /// Fills `buffer` from `offset` as far as there is content. Returns the number of bytes.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize;
 }
 
@@ -133,16 +133,16 @@ impl Source for &[u8] {
     }
 }
 
-/// Which kinds somebody asks for.
+/// Which kinds the caller asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// Any.
+    /// Any kind.
     Every,
-    /// Programs' ([`is_programs`]); what is none of these may be called otherwise than libmagic would.
+    /// Kinds of programs ([`is_programs`]). Other files may get a different name than libmagic would give.
     Programs,
 }
 
-/// Kinds of programs: machine code, and the languages of which [`Wanted::Programs`] misses none.
+/// Kinds of programs: machine code, and the languages that [`Wanted::Programs`] always recognizes.
 const PROGRAMS: &[&str] = &[
     "any",
     "application/java-archive",
@@ -184,37 +184,38 @@ pub fn is_programs(kind: &[u8]) -> bool {
     PROGRAMS.iter().any(|known| known.as_bytes() == kind)
 }
 
-/// Knows more kinds than this crate: libmagic.
+/// A recognizer that knows more kinds than this crate: libmagic.
 pub trait Ask {
-    /// The kind of what begins with these bytes, at most [`HEAD`]; [`Kind::UNKNOWN`] where it can't tell.
+    /// The kind of a file that begins with these bytes, at most [`HEAD`]; [`Kind::UNKNOWN`] if the recognizer can't
+    /// tell.
     ///
     /// # Errors
-    /// When nothing was told.
+    /// When there is no answer.
     fn kind(&self, head: &[u8]) -> Result<Kind, Untold>;
 }
 
-/// Why nothing was told.
+/// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Untold {
-    /// Nobody is there to be asked.
+    /// There is no other recognizer.
     Nobody,
-    /// Who was asked ended at these bytes, or didn't within its time. A question about that file is refused: whoever wrote it
-    /// may have meant that.
+    /// The recognizer's process ended while it examined these bytes, or exceeded its time. Requests for that file are
+    /// refused, because the author of the file may have caused this on purpose.
     Failed,
-    /// It takes longer than whoever asks may wait; who may wait longer is to ask.
+    /// The answer takes longer than the calling thread may wait. A thread that may wait longer must ask.
     Slow,
 }
 
-/// Tells kinds. One for each thread: whoever is asked talks to one.
+/// Recognizes kinds. Each thread has its own, because the other recognizer serves one thread.
 pub struct Recognizer {
     other: Option<Box<dyn Ask>>,
-    /// Whether a disk may be waited for.
+    /// Whether reads may wait for a disk.
     waits: bool,
     /// Whether something took too long.
     slow: Cell<bool>,
 }
 
-/// A file that is read as far as that takes no disk, where nobody may wait for one.
+/// A file that is read without waiting for a disk if the recognizer must not wait.
 struct Careful<'a> {
     file: BorrowedFd<'a>,
     in_memory: bool,
@@ -234,7 +235,7 @@ impl Source for Careful<'_> {
 }
 
 impl Recognizer {
-    /// With libmagic and its database, where the crate was built with it.
+    /// With libmagic and its database, if the crate was built with it.
     ///
     /// # Errors
     ///
@@ -246,18 +247,18 @@ impl Recognizer {
         Ok(Self::own())
     }
 
-    /// With somebody who knows more kinds.
+    /// With another recognizer that knows more kinds.
     #[must_use]
     pub fn asking(other: Box<dyn Ask>) -> Self {
         Self { other: Some(other), waits: true, slow: Cell::new(false) }
     }
 
-    /// With nothing but what this crate knows.
+    /// With only what this crate knows.
     pub fn own() -> Self {
         Self { other: None, waits: true, slow: Cell::new(false) }
     }
 
-    /// The same, where nobody may wait for a disk: what isn't in memory isn't looked at.
+    /// The same, but without waiting for a disk: content that isn't in memory isn't read.
     #[must_use]
     pub fn without_waiting(self) -> Self {
         Self { waits: false, ..self }
@@ -267,25 +268,25 @@ impl Recognizer {
         Careful { file, in_memory: stat.in_memory, recognizer: self }
     }
 
-    /// Whether something has taken longer than it may here, since this was asked last: its kind isn't known then.
+    /// Whether something took too long since the last call. The kind isn't known then.
     pub(crate) fn was_slow(&self) -> bool {
         self.slow.take()
     }
 
     /// The kind of an open file.
     ///
-    /// `path` is where it is said to be: some ELF libraries can also be executed, and only the C library's name
-    /// tells that it is one of them.
+    /// `path` is the reported path of the file. It is needed because some ELF libraries can also be executed, and only
+    /// the C library's name shows that it is one of them.
     pub fn kind_of(&self, file: BorrowedFd<'_>, path: &[u8], stat: Stat) -> Kind {
         self.kind_among(file, path, stat, Wanted::Every)
     }
 
-    /// The kind of an open file, as exactly as it is wanted.
+    /// The kind of an open file, as exactly as the caller needs it.
     pub fn kind_among(&self, file: BorrowedFd<'_>, path: &[u8], stat: Stat, wanted: Wanted) -> Kind {
         if let Some(kind) = by_mode(stat.mode) {
             return kind;
         }
-        // Where the size says that no more is there, nobody asks for more. (In `/proc` it says nothing.)
+        // The size limits the buffer: there is nothing to read beyond it. (In `/proc` the size means nothing.)
         let size = usize::try_from(stat.size).unwrap_or(PEEK);
         let mut head = vec![0; if size == 0 { PEEK } else { size.min(PEEK) }];
         let careful = self.careful(file, stat);
@@ -310,9 +311,9 @@ impl Recognizer {
         self.left(&head, wanted)
     }
 
-    /// What is left: libmagic knows better, if it is there.
+    /// The kind of a file that the earlier steps did not recognize. libmagic knows more, if it is there.
     fn left(&self, head: &[u8], wanted: Wanted) -> Kind {
-        // It takes half a millisecond, whatever the file. What begins no line as programs do is none.
+        // libmagic takes half a millisecond for any file. Text in which no line begins as in a program isn't a program.
         if wanted != Wanted::Every && !text::may_be_program(head) {
             return own(head);
         }
@@ -330,7 +331,7 @@ impl Recognizer {
         }
     }
 
-    /// What is needed to tell how a program is started, or nothing if the file is no ELF file.
+    /// What is needed to tell how a program is started; `None` if the file isn't an ELF file.
     pub fn elf_of(&self, file: BorrowedFd<'_>, stat: Stat) -> Option<ElfFacts> {
         if by_mode(stat.mode).is_some() {
             return None;
@@ -339,7 +340,7 @@ impl Recognizer {
     }
 }
 
-/// The kinds that are told by the mode; a regular file has none of them.
+/// The kind by the mode; `None` for a regular file.
 fn by_mode(mode: u32) -> Option<Kind> {
     use rustix::fs::FileType;
     let name = match FileType::from_raw_mode(mode) {
@@ -354,20 +355,20 @@ fn by_mode(mode: u32) -> Option<Kind> {
     Some(Kind::of(name))
 }
 
-/// What the first bytes tell for certain.
+/// Kinds that the first bytes prove.
 fn certain(head: &[u8]) -> Option<Kind> {
     shebang::kind(head).or_else(|| bytes::kind(head)).map(Kind::of)
 }
 
-/// Without libmagic.
+/// The kind without libmagic.
 fn own(head: &[u8]) -> Kind {
     Kind::of(bytes::likely(head).unwrap_or_else(|| text::kind(head)))
 }
 
-/// Why no kind can be told.
+/// Why the kind can't be found out.
 #[derive(Debug, thiserror::Error)]
 pub enum KindError {
-    /// The descriptor can't be asked.
+    /// `fstat` failed.
     #[error("can't tell what the file is: {0}")]
     Stat(rustix::io::Errno),
     /// libmagic can't be used.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Facts that are known beforehand: of an access that somebody describes instead of making it.
+//! Facts as plain fields, for an access that a caller describes instead of making it.
 
 use crate::facts::{Access, Facts, Start};
 
-/// Every fact as a field. [`Known::default`] is an open by nobody of nothing, as far as can be found out.
+/// Every fact as a field. [`Known::default`] is an open without a known process or file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each field is the fact of its name")]
 pub struct Known {

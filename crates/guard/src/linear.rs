@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What rules mean: one after the other, the first whose conditions all hold decides; without one, access is allowed.
+//! What rules mean: they are tried one after the other, and the first rule whose conditions all hold decides. If no
+//! rule matches, access is allowed.
 //!
 //! This is the definition. [`crate::decide`] gives the same answers faster, and its tests compare the two.
 //!
-//! Where fapolicyd 1.1.7, 2.0 and its manual differ, the manual of 2.0 counts: the keywords of `dir` are
-//! alternatives to its other values, every user id of a process counts, `dir` compares bytes (so that `dir=/tmp`
-//! holds for `/tmp2/x`).
+//! Where fapolicyd 1.1.7, 2.0 and its manual differ, the manual of 2.0 counts: the keywords of `dir` are alternatives
+//! to its other values, every user id of a process counts, and `dir` compares bytes (so that `dir=/tmp` holds for
+//! `/tmp2/x`).
 
 use crate::facts::{Access, Facts, Start};
 use crate::rule::{
@@ -14,12 +15,12 @@ use crate::rule::{
     UNTRUSTED, glob,
 };
 
-/// What was decided, and by which rule.
+/// A decision, and the rule that made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
-    /// The rule, or nothing if none matched.
+    /// The rule, or `None` if no rule matched.
     pub rule: Option<RuleId>,
-    /// What it says.
+    /// The rule's decision.
     pub decision: Decision,
 }
 
@@ -61,7 +62,7 @@ pub fn mismatch(rules: &RuleSet, rule: &Rule, facts: &dyn Facts) -> Option<Misma
     object_mismatch(rules, rule, facts).map(Mismatch::Object)
 }
 
-/// The index of the first object field that doesn't hold. Asks nothing of the subject.
+/// The index of the first object field that doesn't hold. Asks for no fact about the subject.
 pub(crate) fn object_mismatch(rules: &RuleSet, rule: &Rule, facts: &dyn Facts) -> Option<usize> {
     rule.object.iter().enumerate().position(|(index, field)| {
         (rules.needs_untrusted_object(rule, index) && facts.trusted()) || !object_holds(rules, field, facts)
@@ -122,7 +123,7 @@ fn object_holds(rules: &RuleSet, field: &ObjectField, facts: &dyn Facts) -> bool
                 ObjectText::Dir => directory_holds(texts, facts.path(), || !facts.trusted()),
                 ObjectText::Device => lists(texts, facts.device()),
                 ObjectText::Kind => lists(texts, ANY_KIND) || lists(texts, facts.kind().as_bytes()),
-                // What can't be read has no hash, and so isn't the file that the rule means.
+                // A file that can't be read has no hash, and so isn't the file that the rule means.
                 ObjectText::Hash => facts.hash().is_some_and(|hash| lists(texts, hash.as_bytes())),
             }
         }
@@ -151,17 +152,17 @@ fn directory_holds(texts: &[Text], path: &[u8], is_untrusted: impl Fn() -> bool)
     })
 }
 
-/// One rule that was looked at, for whoever asks why.
+/// One rule that was tried, for explanations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// The rule.
     pub rule: RuleId,
-    /// Why it didn't match, or nothing if it did (and decided).
+    /// Why it didn't match; `None` if it did (and decided).
     pub mismatch: Option<Mismatch>,
 }
 
 impl Step {
-    /// The condition that didn't hold, as it would be written, and what was found instead.
+    /// The condition that didn't hold, as a rule would write it, and the actual value.
     #[must_use]
     pub fn reason(&self, rules: &RuleSet, facts: &dyn Facts) -> Option<String> {
         let rule = rules.rule(self.rule);
@@ -184,7 +185,7 @@ impl Step {
     }
 }
 
-/// The rules that were looked at, up to the one that decided (the last, unless its `mismatch` is something).
+/// The rules that were tried, up to the one that decided (the last, unless it has a `mismatch`).
 #[must_use]
 pub fn explain(rules: &RuleSet, facts: &dyn Facts) -> Vec<Step> {
     let mut steps = Vec::new();

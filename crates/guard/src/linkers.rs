@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host's run-time linkers.
+//! Finds the host's run-time linkers.
 
 use crate::rule::Text;
 use std::collections::BTreeSet;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// Where they are, whatever the distribution.
+/// The directories with linkers, on all distributions.
 const DIRECTORIES: &[&str] = &["/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64"];
 
-/// Their real paths, each once: `ld-linux-x86-64.so.2` and the like, of every C library that is installed, also below
-/// the directories of other architectures (`/usr/lib/x86_64-linux-gnu`).
+/// The real paths of the linkers, each once: `ld-linux-x86-64.so.2` and similar names, of every installed C library,
+/// also below the directories of other architectures (`/usr/lib/x86_64-linux-gnu`).
 #[must_use]
 pub fn of_host() -> Vec<Text> {
     let mut found = BTreeSet::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of a host's rules is probably not meant: what they say, and what they would stop.
+//! Lints a host's rules: finds what is probably a mistake, in the rules themselves and in what they would stop.
 
 use crate::decide::Decider;
 use crate::facts::Access;
@@ -12,10 +12,10 @@ use palisade_text::Show as _;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// As many things that would be stopped are named one by one.
+/// How many stopped files are named one by one; the rest is counted.
 const MOST_STOPPED: usize = 20;
 
-/// Something that is probably not meant.
+/// Something that is probably a mistake.
 #[derive(Debug, Serialize)]
 pub struct Finding {
     /// The file of rules.
@@ -24,11 +24,11 @@ pub struct Finding {
     /// The line, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// What it is, for programs.
+    /// The class, for programs.
     pub class: String,
-    /// What it is.
+    /// The message, for people.
     pub message: String,
-    /// Only worth knowing.
+    /// It is only information.
     pub note: bool,
 }
 
@@ -44,7 +44,7 @@ impl Finding {
     }
 }
 
-/// What the rules themselves say.
+/// Findings about the rules themselves.
 #[must_use]
 pub fn rules(setup: &Setup) -> Vec<Finding> {
     let findings = rules_lint::lint(&setup.rules);
@@ -55,7 +55,7 @@ pub fn rules(setup: &Setup) -> Vec<Finding> {
     findings.iter().map(of).collect()
 }
 
-/// What the host couldn't do any more under these rules. `own`: programs of the guard's.
+/// What the host couldn't do any more under these rules. `own`: the guard's own programs.
 #[must_use]
 pub fn stops(setup: &Setup, trust: &Trusted, own: &[PathBuf]) -> Vec<Finding> {
     const CLASS: &str = "lint.would-stop";

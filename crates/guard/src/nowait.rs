@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Looking at files without waiting for a disk, a server or another machine: who answers for everybody mustn't.
+//! Examines files without waiting for a disk, a server or another machine, because the guard answers the requests of
+//! the whole host.
 
 use crate::shortage::noted;
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
@@ -8,14 +9,14 @@ use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// It would have to be waited for.
+/// An answer would need a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TakesLong;
 
-/// Fills `buffer` from `offset` as far as there is something, of what is in memory.
+/// Fills `buffer` from `offset` as far as there is content, with what is in memory.
 ///
 /// # Errors
-/// [`TakesLong`] where some of it isn't, or the file system can't tell.
+/// [`TakesLong`] if some of the content isn't in memory, or the file system can't tell.
 pub(crate) fn read_at(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> Result<usize, TakesLong> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -40,8 +41,8 @@ pub(crate) fn read_at(file: BorrowedFd<'_>, offset: u64, buffer: &mut [u8]) -> R
     Ok(filled)
 }
 
-/// Whether its file system has no disk, or is laid over others: an overlay can't be asked, and most files of containers are on one. Nothing
-/// if it can't be found out.
+/// Whether the file's file system has no disk, or is an overlay. An overlay can't tell what is in memory, and most
+/// files of containers are on one. `None` if the type of file system can't be found out.
 pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> Option<bool> {
     const TYPES: [i64; 6] = [
         0x0102_1994, // tmpfs
@@ -55,8 +56,8 @@ pub(crate) fn is_in_memory(file: BorrowedFd<'_>) -> Option<bool> {
     rustix::fs::fstatfs(file).ok().map(|about| TYPES.contains(&(about.f_type as i64)))
 }
 
-/// What a path leads to, as far as the kernel knows without asking whoever serves it. (`/proc/PID/exe` leads to any file
-/// system.)
+/// The attributes of the file that a path leads to, as far as the kernel knows them without asking the file's server.
+/// (`/proc/PID/exe` leads to any file system.)
 pub(crate) fn look_at(path: impl AsRef<Path>) -> Result<Statx, Errno> {
     noted(statx(CWD, path.as_ref(), AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS))
 }
@@ -81,7 +82,7 @@ mod tests {
         let mut buffer = [0; 20_000];
         assert_eq!(std::fs::read(&path).expect("it was made").len(), 10_000);
         let read = read_at(file.as_fd(), 1_000, &mut buffer);
-        // Where the file system can't tell it is said to take long.
+        // If the file system can't tell, the result is `TakesLong`.
         assert!(read == Ok(9_000) || read == Err(TakesLong), "{read:?}");
         if read.is_ok() && is_in_memory(file.as_fd()) == Some(false) {
             rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).expect("advice");

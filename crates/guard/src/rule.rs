@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What rules are: the types, in memory.
+//! The types of rules, in memory.
 //!
-//! A rule says `decision perm subject : object`; the first rule whose conditions all hold decides, and when none
-//! does, access is allowed. Values are bytes, because paths are. In reading order:
+//! A rule says `decision perm subject : object`. The first rule whose conditions all hold decides; if no rule matches,
+//! access is allowed. Values are bytes, because paths are. In reading order:
 //!
-//! - [`parse`]: fapolicyd's grammar, both its forms, to a [`RuleSet`]; `line` takes one line apart, `build` knows
-//!   which values a field takes
+//! - [`parse`]: reads fapolicyd's grammar, both its forms, to a [`RuleSet`]; `line` splits one line into words, `build`
+//!   knows which values a field takes
 //! - [`toml`](mod@toml): the same rules as TOML
 //! - [`files`]: a directory of rule files, in the order in which they count
-//! - `print`: a rule set, back to text
+//! - `print`: prints a rule set as text
 //! - [`glob`]: what `glob:` means
 //! - [`accounts`]: names of users and groups, to numbers
 //! - [`error`]: what can be wrong with a rule file, and what to write instead
-//! - [`lint`](mod@lint): what is allowed to be written and probably not meant
+//! - [`lint`](mod@lint): what is valid and probably a mistake
 
 pub mod accounts;
 mod build;
@@ -40,7 +40,7 @@ pub struct RuleSet {
     pub(crate) files: Vec<Arc<Path>>,
 }
 
-/// Which rule of a [`RuleSet`]: its index. People count from one ([`RuleId::number`]).
+/// Identifies a rule of a [`RuleSet`]: its index. People count from one ([`RuleId::number`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub u32);
 
@@ -67,9 +67,9 @@ pub struct Origin {
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What is answered, and who is told.
+    /// The answer, and where it is logged.
     pub decision: Decision,
-    /// What kind of access it is about.
+    /// The kind of access that it applies to.
     pub permission: Permission,
     /// Conditions on the process; all must hold.
     pub subject: Box<[SubjectField]>,
@@ -82,16 +82,16 @@ pub struct Rule {
 pub struct Decision {
     /// Is access allowed?
     pub allow: bool,
-    /// Does the kernel's audit system hear of it?
+    /// Is it logged in the kernel's audit system?
     pub audit: bool,
-    /// Does the system's log hear of it?
+    /// Is it logged in the system's log?
     pub syslog: bool,
 }
 
 /// `perm=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Permission {
-    /// Opening (what a rule without `perm=` means).
+    /// Opening (the default of a rule without `perm=`).
     #[default]
     Open,
     /// Opening to execute.
@@ -204,7 +204,7 @@ pub struct NamedSet {
     pub place: Place,
 }
 
-/// What is in a named set. The first item says which of the two it is.
+/// The members of a named set. The first item determines the type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Members {
     /// Numbers.
@@ -213,7 +213,7 @@ pub enum Members {
     Texts(Vec<Text>),
 }
 
-/// The word in `exe=`, `path=` and `dir=` for what isn't in the trust database.
+/// The word in `exe=`, `path=` and `dir=` for files that aren't in the trust database.
 pub const UNTRUSTED: &[u8] = b"untrusted";
 /// The word in `dir=` for [`EXECUTABLE_DIRECTORIES`].
 pub const EXECDIRS: &[u8] = b"execdirs";
@@ -221,7 +221,7 @@ pub const EXECDIRS: &[u8] = b"execdirs";
 pub const SYSTEMDIRS: &[u8] = b"systemdirs";
 /// The word in an object's `ftype=` for every kind.
 pub const ANY_KIND: &[u8] = b"any";
-/// What makes an item of `exe=` or `path=` a pattern.
+/// The prefix that makes an item of `exe=` or `path=` a pattern.
 pub const GLOB: &[u8] = b"glob:";
 
 /// What `execdirs` stands for (fapolicyd.rules(5)).
@@ -261,13 +261,13 @@ impl RuleSet {
         (0..).map(RuleId).zip(&self.rules)
     }
 
-    /// One rule; panics if `id` is another set's.
+    /// One rule. Panics if `id` belongs to another set.
     #[must_use]
     pub fn rule(&self, id: RuleId) -> &Rule {
         &self.rules[id.index()]
     }
 
-    /// Where a rule comes from; panics if `id` is another set's.
+    /// Where a rule comes from. Panics if `id` belongs to another set.
     #[must_use]
     pub fn origin(&self, id: RuleId) -> &Origin {
         &self.origins[id.index()]
@@ -279,7 +279,7 @@ impl RuleSet {
         &self.sets
     }
 
-    /// The file of a place.
+    /// The file that a place is in.
     #[must_use]
     pub fn file(&self, place: Place) -> &Path {
         self.files.get(place.file as usize).map_or(Path::new("?"), |path| path)
@@ -315,15 +315,15 @@ impl RuleSet {
         }
     }
 
-    /// Does a condition list this text, word for word?
+    /// Does a condition list this text exactly?
     pub(crate) fn lists(&self, values: &Values<Text>, word: &[u8]) -> bool {
         self.texts(values).iter().any(|text| **text == *word)
     }
 
-    /// Does the object's field at this index ask for an untrusted object because the subject's field at the same
-    /// index is `exe=untrusted` or `dir=untrusted` and it is a `path`?
+    /// Does the object's field at this index require an untrusted object because it is a `path` and the subject's field
+    /// at the same index is `exe=untrusted` or `dir=untrusted`?
     ///
-    /// fapolicyd had that before rules could say `trust=0`, and still does for the rules written then.
+    /// fapolicyd had this meaning before rules could say `trust=0`, and keeps it for the rules written then.
     pub(crate) fn needs_untrusted_object(&self, rule: &Rule, index: usize) -> bool {
         matches!(rule.object.get(index), Some(ObjectField::Text(ObjectText::Path, _)))
             && matches!(
@@ -395,21 +395,21 @@ impl Decision {
         self.word().word()
     }
 
-    /// Is anybody told?
+    /// Is the decision logged?
     #[must_use]
     pub fn is_logged(self) -> bool {
         self.audit || self.syslog
     }
 }
 
-/// A fixed vocabulary: each value with its word.
+/// Implements a fixed vocabulary: each value with its word.
 macro_rules! words {
     ($type:ident: $($variant:ident = $word:literal),+ $(,)?) => {
         impl $type {
             /// All words.
             pub const NAMES: &'static [&'static str] = &[$($word),+];
 
-            /// What a word stands for.
+            /// The value of a word.
             #[must_use]
             pub fn named(word: &[u8]) -> Option<Self> {
                 $(if word == $word.as_bytes() { return Some(Self::$variant); })+

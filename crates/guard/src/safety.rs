@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Would these rules stop the host?
+//! Checks whether the rules would stop the host.
 //!
-//! Rules under which init, a shell, the package manager or the guard itself could not be started any more can't be
-//! taken back by anybody who isn't logged in already. They are refused, unless somebody insists.
+//! If init, a shell, the package manager or the guard itself could not be started any more, only a user who is already
+//! logged in could take such rules back. Palisade refuses these rules unless the administrator insists.
 //!
-//! The same files are what must be known to be allowed before the guard dies, where nothing else begins after that.
+//! The same files must be known to be allowed before the guard dies, if nothing else may start after that.
 
 use crate::decide::Decider;
 use crate::facts::{Access, Facts};
@@ -19,7 +19,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What a host can't do without, each with what it is; those that aren't there aren't missed.
+/// Programs that a host can't do without, each with its purpose. Those that don't exist are skipped.
 const ESSENTIAL: &[(&str, &str)] = &[
     ("/proc/1/exe", "init"),
     ("/sbin/init", "init"),
@@ -45,10 +45,10 @@ const ESSENTIAL: &[(&str, &str)] = &[
     ("/usr/sbin/reboot", "restarting"),
 ];
 
-/// Something that the host can't do without and could not be started.
+/// A file that the host can't do without and that the rules refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopped {
-    /// What would not work, and why if that is more than the rule.
+    /// What would not work, and the reason if it is more than the rule.
     pub what: String,
     /// The file.
     pub path: PathBuf,
@@ -58,10 +58,10 @@ pub struct Stopped {
     pub rule: Option<RuleId>,
 }
 
-/// Said of a file that would be trusted if nobody could change it.
+/// The reason for a file that would be trusted if its content were protected against changes.
 const UNPROTECTED: &str = "; integrity = \"verity\", and fs-verity doesn't protect it";
 
-/// What would be refused of the essential programs of this host, of their interpreters and libraries, and of `own`,
+/// What the rules would refuse of this host's essential programs, of their interpreters and libraries, and of `own`,
 /// the guard's own programs.
 #[must_use]
 pub fn stopped(decider: &Decider, trust: &Trusted, own: &[PathBuf]) -> Vec<Stopped> {
@@ -77,20 +77,20 @@ pub fn stopped(decider: &Decider, trust: &Trusted, own: &[PathBuf]) -> Vec<Stopp
     stopped
 }
 
-/// A file that the host can't do without, which the rules allow.
+/// A file that the host can't do without, and that the rules allow.
 #[derive(Debug)]
 pub struct Needed {
     /// Where it is, with links followed.
     pub path: PathBuf,
-    /// What the rules allow of it: to be executed, which its program and its linker need, or only to be mapped.
+    /// What the rules allow: executing, which the program and its linker need, or only mapping.
     pub wanted: Use,
-    /// Who opens it, and who executes it.
+    /// The process that opens the file, and the process that executes it.
     opener: Who,
     executor: Option<Who>,
 }
 
 impl Needed {
-    /// Whether the rules allow it of the open file, now, and it is the file at the path.
+    /// Whether the rules allow this for the open file now, and it is the file at the path.
     #[must_use]
     pub fn is_allowed(&self, file: BorrowedFd<'_>, decider: &Decider, trust: &Trusted) -> bool {
         let recognizer = Recognizer::own();
@@ -104,7 +104,7 @@ impl Needed {
     }
 }
 
-/// What the rules allow of what [`stopped`] asks about.
+/// The files that [`stopped`] checks and that the rules allow.
 #[must_use]
 pub fn needed(decider: &Decider, trust: &Trusted, own: &[PathBuf]) -> Vec<Needed> {
     let (mut opened, mut executed) = (BTreeMap::new(), BTreeMap::new());
@@ -114,7 +114,7 @@ pub fn needed(decider: &Decider, trust: &Trusted, own: &[PathBuf]) -> Vec<Needed
             by.insert(asked.supposed.real_path().to_owned(), asked.who.clone());
         }
     });
-    // What may not be opened can't be executed either: the kernel asks for both.
+    // A file that may not be opened can't be executed either: the kernel asks for both.
     let needed = opened.into_iter().map(|(path, opener)| {
         let executor = executed.remove(&path);
         let wanted = if executor.is_some() { Use::Execute } else { Use::Map };
@@ -129,8 +129,8 @@ struct Asked<'a> {
     who: &'a Who,
 }
 
-/// Decides about each essential program, its interpreter and its libraries, once each: `told` gets what would not
-/// work without it, and, if it is refused, the rule that does so.
+/// Decides about each essential program, its interpreter and its libraries, once each. Calls `told` with the purpose
+/// that needs the file, and, if it is refused, the rule that refuses it.
 fn walk(
     decider: &Decider,
     trust: &Trusted,
@@ -162,10 +162,10 @@ fn walk(
         };
         ask(&path, Access::Execute, &starter);
         ask(&path, Access::Open, &starter);
-        // Without one it is no ELF file, or a broken one: then there is nothing more to it.
+        // Without a closure it isn't an ELF file, or is a broken one: it has no further files then.
         let Ok(closure) = libraries.closure(&path) else { continue };
         for object in closure.objects.iter().skip(1) {
-            // Only the loader is executed, and it doesn't hurt to ask of the others, but it wouldn't be true.
+            // Only the loader is executed, so the others are not checked for execution.
             if object.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-")) {
                 ask(object, Access::Execute, &starter);
             }
@@ -215,11 +215,11 @@ mod tests {
             let object = object.canonicalize().expect("it is there");
             assert_eq!(needed.get(&object), Some(&wanted), "{}", object.display());
         }
-        // What may be opened may be mapped.
+        // A file that may be opened may be mapped.
         let (needed, stopped) = by("deny perm=execute all : all\nallow perm=any all : all\n");
         assert!(needed.values().all(|wanted| *wanted == Use::Map) && needed.contains_key(&shell));
         assert!(stopped.iter().all(|stopped| stopped.access == Access::Execute) && !stopped.is_empty());
-        // What may not be opened isn't labelled for execution either.
+        // A file that may not be opened isn't labelled for execution either.
         let (needed, _) =
             by(&format!("deny perm=open all : path={}\nallow perm=any all : all\n", shell.display()));
         assert!(!needed.contains_key(&shell) && !needed.is_empty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the guard is set up: the `[guard]` table of `guard.toml`.
+//! The guard's settings: the `[guard]` table of `guard.toml`.
 //!
 //! Rules are elsewhere: files in fapolicyd's grammar in `guard.d`, and `[[guard.rule]]` entries, which come first.
 
@@ -10,31 +10,32 @@ use std::path::{Path, PathBuf};
 /// The version of the file's language.
 pub const SCHEMA: i64 = 1;
 
-/// No settings file is larger, in bytes.
+/// The largest settings file that is read, in bytes.
 pub const LARGEST: usize = 1 << 20;
 
-/// File systems that are watched unless the settings say otherwise: those that programs live on.
+/// File systems that are watched by default: those that programs are stored on.
 pub const FILE_SYSTEMS: &[&str] = &[
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "bcachefs", "zfs", "overlay", "tmpfs", "ramfs", "vfat",
     "exfat", "ntfs3", "iso9660", "udf", "squashfs", "erofs",
 ];
 
-/// File systems whose files are another machine's or a process's. Whoever opens one waits for it, and where the guard is asked
-/// about that, so do all who are to be answered: they are watched only where the settings name them.
+/// File systems whose files are served by another machine or a process. A process that opens such a file waits for the
+/// server. If the guard is asked about the open, all processes that wait for the guard's answers wait, too. So these
+/// are watched only if the settings name them.
 pub const SERVED: &[&str] =
     &["nfs", "nfs4", "cifs", "smb3", "ceph", "afs", "9p", "virtiofs", "fuse", "fuseblk"];
 
 /// Why settings can't be understood.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// It isn't what the language allows.
+    /// The file has something that the language doesn't allow.
     #[error("can't understand {}: {message}", path.shown())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where and what, as the parser says it.
+        /// The parser's message, with the place.
         message: String,
-        /// Line and column, from one, if the parser says.
+        /// Line and column, from one, if the parser gives them.
         place: Option<(u32, u32)>,
     },
     /// Another version of the language.
@@ -55,7 +56,7 @@ pub enum SettingsError {
         /// Its value.
         value: String,
     },
-    /// A number that makes no sense.
+    /// A number out of range.
     #[error("{}: {key}: {value} isn't between {least} and {most}", path.shown())]
     Range {
         /// The file.
@@ -71,13 +72,13 @@ pub enum SettingsError {
     },
 }
 
-/// Refuse, or only say so.
+/// Whether denied accesses fail, or are only logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// What the rules deny fails.
+    /// What the rules deny, fails.
     Enforce,
-    /// What the rules deny is said and goes on: what a new host begins with.
+    /// What the rules deny, is logged and goes on. A new host begins with this mode.
     #[default]
     Permissive,
 }
@@ -93,18 +94,18 @@ pub enum BuiltIn {
     Restrictive,
 }
 
-/// What is asked about.
+/// Which accesses are asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Asked {
     /// Opens and execs.
     #[default]
     OpenAndExecute,
-    /// Execs alone: libraries and scripts that are given to an interpreter aren't seen.
+    /// Execs alone: libraries, and scripts that are given to an interpreter, aren't checked.
     Execute,
 }
 
-/// How a trusted file is recognised.
+/// How a trusted file is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Recognised {
@@ -117,7 +118,7 @@ pub enum Recognised {
     Ima,
     /// By its path, size and SHA-256.
     Sha256,
-    /// The same, if fs-verity protects its content.
+    /// The same, and fs-verity protects its content.
     Verity,
 }
 
@@ -125,34 +126,34 @@ pub enum Recognised {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
-    /// Whatever there is: fanotify, and BPF LSM beside it.
+    /// All that are available: fanotify, and BPF LSM beside it.
     #[default]
     Auto,
     /// fanotify alone.
     Fanotify,
-    /// BPF LSM must be there as well; without it nothing starts.
+    /// BPF LSM must be available as well; without it the guard doesn't start.
     BpfLsm,
 }
 
-/// What happens when the guard's process ends without having been asked to.
+/// What happens when the guard's process ends unexpectedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnDeath {
-    /// Everything may be executed until it is started again.
+    /// Everything may be executed until the guard is started again.
     #[default]
     Open,
-    /// What was allowed before goes on, and nothing else begins: BPF LSM must be in force.
+    /// What was allowed before continues, and nothing else may start. BPF LSM must be in force.
     Closed,
 }
 
-/// What is answered while the guard's process is stopped, by a signal or by who traces it.
+/// What is answered while the guard's process is stopped, by a signal or by a process that traces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnStop {
     /// Everything may be opened and executed.
     #[default]
     Open,
-    /// What others than root may change is refused while enforcing.
+    /// Accesses to files that users other than root may change are refused while the mode is enforce.
     Closed,
 }
 
@@ -166,7 +167,7 @@ pub struct Watch {
     pub only: Vec<PathBuf>,
     /// Not these mount points. A file system is watched if any of its mount points is.
     pub exclude: Vec<PathBuf>,
-    /// What is asked about.
+    /// Which accesses are asked about.
     pub asked: Asked,
 }
 
@@ -181,7 +182,7 @@ impl Default for Watch {
     }
 }
 
-/// Where trust comes from.
+/// A source of trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrustFrom {
@@ -197,11 +198,11 @@ pub enum TrustFrom {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TrustSettings {
-    /// Sources.
+    /// The sources of trust.
     pub sources: Vec<TrustFrom>,
-    /// Everything that can be executed below these directories.
+    /// Directories: every executable file below them is trusted.
     pub directories: Vec<PathBuf>,
-    /// How a trusted file is recognised.
+    /// How a trusted file is recognized.
     pub integrity: Recognised,
 }
 
@@ -216,7 +217,7 @@ impl Default for TrustSettings {
 }
 
 impl TrustSettings {
-    /// Whether nothing is to be trusted: then rules go by other things.
+    /// Whether there is no source of trust. Rules then use other conditions.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.sources.is_empty() && self.directories.is_empty()
@@ -227,11 +228,11 @@ impl TrustSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Log {
-    /// What a line says, in fapolicyd's words.
+    /// The content of a line, in fapolicyd's words.
     pub format: String,
-    /// No more lines than this in a second; the others are counted.
+    /// The most lines in a second; the others are counted.
     pub per_second: u64,
-    /// Is a refusal said on the terminal of the process that was refused?
+    /// Is a refusal reported on the terminal of the refused process?
     pub terminal: bool,
 }
 
@@ -252,9 +253,9 @@ pub(crate) const KEYS: [&str; 8] =
 /// The `[guard]` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Refuse, or only say so.
+    /// Whether denied accesses fail, or are only logged.
     pub mode: Mode,
-    /// Which rules are used where none are given.
+    /// The built-in rules that are used if none are given.
     pub rules: BuiltIn,
     /// Which mechanisms may be used.
     pub backend: Backend,
@@ -266,11 +267,11 @@ pub struct Settings {
     pub watch: Watch,
     /// What is trusted.
     pub trust: TrustSettings,
-    /// What is said.
+    /// The log.
     pub log: Log,
 }
 
-/// The table as it is written. `rule` and `sets` are read by [`crate::rule`].
+/// The table in the file. [`crate::rule`] reads `rule` and `sets`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct Table {
@@ -297,7 +298,7 @@ struct File {
 }
 
 impl Settings {
-    /// Understands the text of the file `path`.
+    /// Parses the text of the file `path`.
     ///
     /// # Errors
     /// [`SettingsError`], with the line and column where there are any.
@@ -337,7 +338,7 @@ impl Settings {
     }
 }
 
-/// Line and column of a byte of a text, from one.
+/// Line and column of a byte position in a text, from one.
 fn place(text: &str, at: usize) -> (u32, u32) {
     let before = text.get(..at).unwrap_or(text);
     let column = before.chars().rev().take_while(|&character| character != '\n').count() + 1;

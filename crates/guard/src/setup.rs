@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Settings and rules, read and checked before anything changes.
+//! Reads and checks settings and rules before anything changes.
 //!
 //! `guard.toml` has the settings and may have rules; `guard.d` has rule files in fapolicyd's grammar. Rules of the
-//! settings come first: they are the administrator's own exceptions. Without rule files a built-in set follows.
+//! settings come first, because they are the administrator's own exceptions. Without rule files a built-in set follows.
 
 use crate::rule::accounts::AccountFiles;
 use crate::rule::error::LoadError;
@@ -17,7 +17,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-/// Why the settings or rules don't count.
+/// Why the settings or rules are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
     /// The settings.
@@ -51,7 +51,7 @@ impl SetupError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Settings(_) | Self::Format(_) => Some("palisade guard check".into()),
-            // They bring their own.
+            // These errors bring their own hint.
             Self::Rules(_) => None,
             Self::Read { path, .. } | Self::TooLarge { path } => Some(format!("ls -l {}", path.shown())),
         }
@@ -70,7 +70,7 @@ impl SetupError {
     }
 }
 
-/// What a guard is made of.
+/// Everything that a guard is made of.
 #[derive(Debug)]
 pub struct Setup {
     /// The settings.
@@ -84,11 +84,11 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Reads the files below `config`; with `other`, the rules are those of that file or directory. `writers` may have
-    /// written them.
+    /// Reads the files below `config`. With `other`, the rules are those of that file or directory. `writers` may be
+    /// able to write the files.
     ///
     /// # Errors
-    /// [`SetupError`]: then nothing of it counts.
+    /// [`SetupError`]: nothing of the setup is used then.
     pub fn read(config: &Path, other: Option<&Path>, writers: Writers) -> Result<Self, SetupError> {
         let path = config.join("guard.toml");
         let text = read(&path)?;
@@ -136,7 +136,7 @@ fn own_rules(
     Ok((parser.finish()?, format!("the built-in \"{name}\"")))
 }
 
-/// What fapolicyd's unbuilt rules name in a general way, on this host with these run-time linkers.
+/// The placeholders of fapolicyd's unbuilt rules, for this host with these run-time linkers.
 #[must_use]
 pub fn placeholders(linkers: &[Text]) -> Vec<Placeholder> {
     let mut found = vec![Placeholder { name: "ld_so_path".into(), values: linkers.to_vec() }];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether this thread couldn't find something out because descriptors or memory are used up, or because who was asked ended at it.
-//! What rules say then would be a guess: a path that isn't known matches no rule that denies it, nor does a kind.
+//! Records whether this thread failed to find out a fact because descriptors or memory are used up, or because the
+//! recognizer's process ended on the file. A decision would then be a guess: an unknown path or kind matches no rule
+//! that denies it.
 
 use rustix::io::Errno;
 use std::cell::Cell;
@@ -9,7 +10,7 @@ thread_local! {
     static SEEN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Notes it if that is why it failed.
+/// Records a shortage if the error is one.
 pub(crate) fn noted<T>(result: Result<T, Errno>) -> Result<T, Errno> {
     if let Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) = result {
         note();
@@ -17,17 +18,17 @@ pub(crate) fn noted<T>(result: Result<T, Errno>) -> Result<T, Errno> {
     result
 }
 
-/// Notes it.
+/// Records a shortage.
 pub(crate) fn note() {
     SEEN.set(true);
 }
 
-/// Whether it was so since this was asked last.
+/// Whether a shortage was recorded since the last call.
 pub(crate) fn take() -> bool {
     SEEN.take()
 }
 
-/// Whether it was so.
+/// Whether a shortage is recorded.
 pub(crate) fn is_seen() -> bool {
     SEEN.get()
 }

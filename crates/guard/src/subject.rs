@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who asks: what `/proc` tells of a process.
+//! Reads from `/proc` what is known of a process that asks for access.
 //!
-//! The directory `/proc/PID` is opened once and everything is read through its descriptor, so that answers about
-//! two processes that had the same number one after the other can't mix: after the first is gone its descriptor
-//! says so (`ESRCH`). Everything is looked up when it is first asked for, and kept. What can't be found out is `?`
-//! or `u32::MAX`, as [`Facts`](crate::facts::Facts) says. The texts are parsed by [`text`], [`start`] tells how
-//! the program was started.
+//! The directory `/proc/PID` is opened once, and everything is read through its descriptor. So answers about two
+//! processes that had the same number one after the other can't mix: after the first process is gone, its descriptor
+//! returns `ESRCH`. Each fact is looked up when it is first asked for, and kept. A fact that can't be found out is `?`
+//! or `u32::MAX`, as [`Facts`](crate::facts::Facts) says. [`text`] parses the texts, [`start`] determines how the
+//! program was started.
 //!
-//! Where it differs from fapolicyd 1.1.7:
+//! It differs from fapolicyd 1.1.7:
 //!
-//! - All four user ids and group ids match, not only the real ones: a program that changed to a user acts as one.
-//! - fapolicyd looks for `LD_PRELOAD` and `LD_AUDIT` anywhere in the environment's first text, and in the first
-//!   text after each line end: `X=LD_PRELOAD` is one for it, and a variable that stands second is none. Here all
-//!   variables are looked at, and only their names.
-//! - A process without a program (a kernel thread, one that is just ending) has the exe `?`; fapolicyd takes its
+//! - All four user ids and group ids match, not only the real ones, because a program that changed to a user acts as
+//!   that user.
+//! - fapolicyd looks for `LD_PRELOAD` and `LD_AUDIT` anywhere in the environment's first text, and in the first text
+//!   after each line end. For fapolicyd `X=LD_PRELOAD` is a match, and a variable in second place isn't. Here all
+//!   variables are examined, and only their names.
+//! - A process without a program (a kernel thread, a process that is just ending) has the exe `?`; fapolicyd uses its
 //!   short name instead, which every process chooses for itself.
-//! - A short name with a line end in it is told in full; fapolicyd cuts it there.
+//! - A short name with a line end in it is returned in full; fapolicyd cuts it there.
 
 pub mod start;
 pub mod text;
@@ -35,18 +36,18 @@ use crate::watch::known::Identity;
 use crate::watch::place;
 use text::{Environment, Status};
 
-/// The number that stands for none.
+/// The number that means "none".
 pub const NONE: u32 = u32::MAX;
 
-/// How much is read of a file below `/proc`: 65,536 groups of ten digits are 720 KB of `status`.
+/// How much of a file below `/proc` is read at most: 65,536 groups of ten digits are 720 KB of `status`.
 const LONGEST: usize = 1 << 20;
-/// How much is read of the environment. The kernel takes 6 MB of arguments and variables at most.
+/// How much of the environment is read at most. The kernel accepts 6 MB of arguments and variables at most.
 const LONGEST_ENVIRONMENT: usize = 8 << 20;
 
-/// A process, asked one thing after the other.
+/// A process, whose facts are looked up one by one.
 pub struct Subject {
     pid: u32,
-    /// `/proc/PID`; none if it was gone before the first question.
+    /// `/proc/PID`; `None` if the process was gone before the first question.
     directory: OnceCell<Option<OwnedFd>>,
     buffer: RefCell<Vec<u8>>,
     status: OnceCell<Status>,
@@ -60,22 +61,22 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The process with this number, by the `/proc` of this mount namespace.
+    /// The process with this number, from the `/proc` of this mount namespace.
     ///
-    /// It may be gone already: then everything about it is unknown.
+    /// The process may be gone already: then every fact about it is unknown.
     pub fn read(pid: u32) -> Self {
         Self::read_in(CWD, Path::new("/proc"), pid)
     }
 
-    /// The same, with `/proc` at another place, looked up from an open directory.
+    /// The same, with `/proc` at another path, relative to an open directory.
     pub fn read_in(base: BorrowedFd<'_>, proc: &Path, pid: u32) -> Self {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = noted(openat(base, proc.join(pid.to_string()), flags, Mode::empty())).ok();
         Self::with(pid, OnceCell::from(directory))
     }
 
-    /// The process with this number, looked up when something is asked about it: for one that can't end before but by being
-    /// killed, and of which nobody wants to know then.
+    /// The process with this number, looked up when the first fact is asked for. For a process that waits for the
+    /// guard: it can end only by being killed, and then its facts are not needed.
     pub fn when_asked(pid: u32) -> Self {
         Self::with(pid, OnceCell::new())
     }
@@ -110,12 +111,12 @@ impl Subject {
         self.pid
     }
 
-    /// Is it (or what is left of it) still there?
+    /// Does the process still exist (perhaps as a zombie)?
     pub fn is_there(&self) -> bool {
         self.with_file("stat", LONGEST, |_| ()).is_some()
     }
 
-    /// The user who logged in, [`NONE`] without one.
+    /// The login user, [`NONE`] without one.
     pub fn auid(&self) -> u32 {
         *self.auid.get_or_init(|| self.number("loginuid"))
     }
@@ -125,7 +126,7 @@ impl Subject {
         *self.session.get_or_init(|| self.number("sessionid"))
     }
 
-    /// Real, effective, saved user id and that for file systems; none of a process that is gone.
+    /// Real, effective, saved and file system user id; empty for a process that is gone.
     pub fn uids(&self) -> &[u32] {
         &self.status().uids
     }
@@ -135,7 +136,7 @@ impl Subject {
         &self.status().gids
     }
 
-    /// Its parent, [`NONE`] if it is gone.
+    /// Its parent, [`NONE`] if the process is gone.
     pub fn ppid(&self) -> u32 {
         self.status().ppid
     }
@@ -148,12 +149,12 @@ impl Subject {
         })
     }
 
-    /// Where its program is, or was before it was deleted.
+    /// The path of its program, also if that was deleted.
     pub fn exe(&self) -> &[u8] {
         self.exe.get_or_init(|| {
             let target = self.directory().and_then(|directory| readlinkat(directory, "exe", Vec::new()).ok());
             let Some(target) = target.map(std::ffi::CString::into_bytes) else { return b"?".to_vec() };
-            // A name may end like that by itself: then the program is still there.
+            // A file's own name may end like that: then the program isn't deleted.
             if target.ends_with(b" (deleted)") && self.is_at(&target) {
                 return target;
             }
@@ -166,20 +167,20 @@ impl Subject {
         own.is_ok_and(|own| place::is_at(path, Identity::of_extended(&own)))
     }
 
-    /// Its program, to be read: the file that it runs, wherever that is by now.
+    /// Opens its program: the file that it runs, even if that file was moved or deleted.
     ///
-    /// Opening it is an open like any other: who asks about opens must not ask about its own.
+    /// This is an open like any other: the guard must not ask itself about it.
     ///
     /// # Errors
     ///
-    /// What the kernel says; `ESRCH` of a process that is gone.
+    /// The kernel's error; `ESRCH` if the process is gone.
     pub fn program(&self) -> Result<OwnedFd, Errno> {
         let directory = self.directory().ok_or(Errno::SRCH)?;
         noted(openat(directory, "exe", OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()))
     }
 
-    /// The kind of its program. fapolicyd takes it to be at `/proc/PID/exe`, so that no C library that is executed
-    /// is taken for a library.
+    /// The kind of its program. fapolicyd uses the path `/proc/PID/exe` for this, so that an executed C library doesn't
+    /// count as a library.
     pub fn kind(&self, recognizer: &Recognizer) -> &Kind {
         self.kind.get_or_init(|| {
             let Ok(program) = self.program() else { return Kind::UNKNOWN };
@@ -188,7 +189,7 @@ impl Subject {
         })
     }
 
-    /// Does the environment that its program was started with name `LD_PRELOAD` or `LD_AUDIT`?
+    /// Does the environment with which its program was started contain `LD_PRELOAD` or `LD_AUDIT`?
     pub fn preloads(&self) -> bool {
         *self.preloads.get_or_init(|| {
             let Some(file) = self.open("environ") else { return false };
@@ -212,12 +213,12 @@ impl Subject {
         })
     }
 
-    /// When it was started, in clock ticks since the machine was: with the number it names one process for good.
+    /// When it was started, in clock ticks since boot. Together with the number this identifies a process for ever.
     pub fn started(&self) -> Option<u64> {
         *self.started.get_or_init(|| self.with_file("stat", LONGEST, text::started).flatten())
     }
 
-    /// The terminal where its user looks, if it has one.
+    /// The path of its controlling terminal, if it has one.
     pub fn terminal(&self) -> Option<String> {
         self.with_file("stat", LONGEST, text::terminal).flatten()
     }
@@ -235,7 +236,7 @@ impl Subject {
         noted(openat(self.directory()?, OsStr::new(name), flags, Mode::empty())).ok()
     }
 
-    /// Reads one of its files into the buffer that all of them share, and parses it.
+    /// Reads a `/proc` file of the process into the buffer that all reads share, and parses it.
     fn with_file<T>(&self, name: &str, longest: usize, parse: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let file = self.open(name)?;
         let mut buffer = self.buffer.borrow_mut();
@@ -297,7 +298,7 @@ mod tests {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        // The descriptor is of that process, not of the number.
+        // The descriptor belongs to the process, not to its number.
         let gone = one;
         assert_eq!(gone.session(), NONE);
         assert!(!gone.is_there());

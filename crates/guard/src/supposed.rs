@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An open or exec that nobody has asked for: what would become of it?
+//! A supposed open or exec: decides about an access that no process has asked for.
 
 use crate::facts::{Access, Facts, Start};
 use crate::kind::{Kind, Recognizer, Stat};
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Who is supposed to ask.
+/// The process that is supposed to ask.
 #[derive(Debug, Clone)]
 pub struct Who {
     /// The login user.
@@ -38,7 +38,7 @@ pub struct Who {
 }
 
 impl Who {
-    /// What `/proc` says of a process; nothing if there is none with this number.
+    /// The facts of a process from `/proc`; `None` if there is no process with this number.
     #[must_use]
     pub fn process(pid: u32) -> Option<Self> {
         let subject = Subject::read(pid);
@@ -55,7 +55,7 @@ impl Who {
         })
     }
 
-    /// Root's own process of the program `exe`, a child of init's, as at boot.
+    /// A process of root's that runs the program `exe`, as a child of init, as at boot.
     #[must_use]
     pub fn root(exe: &Path) -> Self {
         let name = exe.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
@@ -67,14 +67,14 @@ impl Who {
             pid: 2,
             ppid: 1,
             exe: exe.to_owned(),
-            // As the kernel cuts it.
+            // The kernel cuts the name at this length.
             comm: name[..name.len().min(15)].to_vec(),
             start: Start::Normal,
         }
     }
 }
 
-/// One open or exec that is only supposed.
+/// A supposed open or exec.
 pub struct Supposed<'a> {
     access: Access,
     who: &'a Who,
@@ -90,10 +90,10 @@ pub struct Supposed<'a> {
 }
 
 impl<'a> Supposed<'a> {
-    /// `who` opens or executes the file at `path`. Links are followed, as the kernel does.
+    /// `who` opens or executes the file at `path`. Links are followed, as in the kernel.
     ///
     /// # Errors
-    /// If the file can't be opened: then nobody can, or nobody may look at it.
+    /// If the file can't be opened: then no process can open it, or this process may not read it.
     pub fn new(
         access: Access,
         path: &Path,
@@ -126,13 +126,13 @@ impl<'a> Supposed<'a> {
         &self.path
     }
 
-    /// Whether the file isn't trusted only because fs-verity doesn't protect it.
+    /// Whether fs-verity's missing protection is the only reason why the file isn't trusted.
     #[must_use]
     pub fn lacks_verity(&self) -> bool {
         self.trust.lacks_verity(self.path(), self.file.as_fd())
     }
 
-    /// Whether it is of this open file, as that is now.
+    /// Whether this access is about the open file, as that is now.
     #[must_use]
     pub fn is_of(&self, file: BorrowedFd<'_>) -> bool {
         rustix::fs::fstat(file).is_ok_and(|status| Identity::of(&status) == self.identity)

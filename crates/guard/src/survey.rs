@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What there is on a host: kinds of files, programs that aren't trusted, file systems that aren't watched.
+//! Surveys a host: kinds of files, programs that aren't trusted, file systems that aren't watched.
 
 use crate::facts::{Access, Facts};
 use crate::kind::{Recognizer, Stat};
@@ -16,10 +16,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// What kind of file is at a path, as rules write it.
+/// The kind of the file at a path, as rules write it.
 ///
 /// # Errors
-/// When it can't be opened.
+/// If the file can't be opened.
 pub fn kind(path: &Path, recognizer: &Recognizer) -> std::io::Result<String> {
     let real = path.canonicalize()?;
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -28,19 +28,19 @@ pub fn kind(path: &Path, recognizer: &Recognizer) -> std::io::Result<String> {
     Ok(recognizer.kind_of(file.as_fd(), real.as_os_str().as_bytes(), status).as_str().to_owned())
 }
 
-/// Programs by whether they are trusted.
+/// The programs of a `PATH`, by whether they are trusted.
 #[derive(Debug, Default)]
 pub struct Programs {
-    /// How many were looked at.
+    /// How many programs were checked.
     pub looked_at: usize,
-    /// Those that aren't.
+    /// Programs that aren't trusted.
     pub untrusted: Vec<PathBuf>,
-    /// Those that may not be looked at.
+    /// Programs that this process may not read.
     pub unknown: Vec<PathBuf>,
 }
 
 impl Programs {
-    /// Those in the directories of a `PATH`.
+    /// The programs in the directories of a `PATH`.
     #[must_use]
     pub fn of(path: &OsStr, trust: &Trusted) -> Self {
         let recognizer = Recognizer::own();
@@ -58,7 +58,7 @@ impl Programs {
     }
 }
 
-/// What can be executed in the directories of a `PATH`, where it really is.
+/// The real paths of the executable files in the directories of a `PATH`.
 fn programs(path: &OsStr) -> BTreeSet<PathBuf> {
     let mut programs = BTreeSet::new();
     for directory in std::env::split_paths(path).filter(|directory| directory.is_absolute()) {
@@ -77,9 +77,9 @@ fn programs(path: &OsStr) -> BTreeSet<PathBuf> {
 /// Mounted file systems by whether they are watched.
 #[derive(Debug)]
 pub struct Mounts {
-    /// A mount point of each that is.
+    /// A mount point of each watched file system.
     pub watched: Vec<PathBuf>,
-    /// Those that aren't.
+    /// The file systems that aren't watched.
     pub unwatched: Vec<Unwatched>,
 }
 
@@ -92,18 +92,18 @@ pub struct Unwatched {
     pub kind: String,
     /// Why it isn't watched.
     pub because: &'static str,
-    /// Nothing can be executed there anyway; what is there can be read by interpreters.
+    /// The mount has noexec: nothing can be executed there, but interpreters can read its files.
     pub noexec: bool,
 }
 
 impl Mounts {
-    /// Those of a `mountinfo`, by the settings.
+    /// The file systems of a `mountinfo`, by the settings.
     #[must_use]
     pub fn of(mountinfo: &[u8], watch: &Watch) -> Self {
         let mounts = mounts::parse(mountinfo);
         let selection = select(&mounts, watch);
         let unwatched = selection.unwatched.into_iter().map(|(point, because)| {
-            // What was mounted last is what is seen.
+            // The last mount at a point is the visible one.
             let mount = mounts.iter().rfind(|mount| mount.point == point);
             Unwatched {
                 kind: mount.map(|mount| mount.kind.clone()).unwrap_or_default(),

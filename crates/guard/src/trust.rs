@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which files are trusted, and who says so.
+//! Trust: which files are trusted, and by which source.
 //!
-//! A database of a million files is looked into at each open and exec, so it is built once and then only read, with a
-//! journal for what changes in between. In reading order:
+//! Each open and exec looks into a database of up to a million files. So the database is built once and then only read,
+//! with a journal for changes in between. In reading order:
 //!
 //! - [`entry`]: what is known of a trusted file
 //! - [`record`]: the same as bytes
 //! - [`base`], [`build`]: the database file, read and written
 //! - [`wal`]: changes over it
-//! - [`store`]: all of it together
-//! - [`filter`]: which files can matter at all
+//! - [`store`]: all of these together
+//! - [`filter`]: which files are imported
 //! - [`trust_file`]: the administrator's own list
-//! - [`edit`]: changing that
-//! - [`dpkg`], [`rpm`]: what packages bring
-//! - [`real_path`], [`measure`]: where a file really is, and its digest
+//! - [`edit`]: changing that list
+//! - [`dpkg`], [`rpm`]: the files of packages
+//! - [`real_path`], [`measure`]: a file's real path, and its digest
 //! - [`import`], [`loader`]: all of these at once, and in a process without rights
-//! - [`rebuild`]: the database made anew
+//! - [`rebuild`]: building the database again
 //! - [`integrity`]: is an open file the one that is trusted?
-//! - [`verify`]: all of it against the disk, and as text
+//! - [`verify`]: comparing all of it with the disk, and writing it as text
 
 pub mod base;
 pub mod build;

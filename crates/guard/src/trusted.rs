@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Is this file the one that is trusted?
+//! Checks whether a file is the one that is trusted.
 
 use crate::settings::Recognised;
 use crate::trust::entry::{Algorithm, Digest, Source, from_hexadecimal};
@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A trust database with the way in which files are recognised. Without a database nothing is trusted.
+/// A trust database, and how files are recognized. Without a database no file is trusted.
 #[derive(Debug)]
 pub struct Trusted {
     store: Option<Store>,
@@ -20,11 +20,11 @@ pub struct Trusted {
     vouched: Arc<Vouched>,
 }
 
-/// The SHA-256 of content behind digests of fs-verity's: what it was once it is for ever.
+/// The SHA-256 of content, by its fs-verity digest: such content never changes.
 #[derive(Debug)]
 pub struct Vouched(Mutex<Remembered<Measured, Digest>>);
 
-/// Of which so much is remembered, at least.
+/// How many are remembered, at least.
 const VOUCHED: usize = 8192;
 
 impl Default for Vouched {
@@ -34,7 +34,7 @@ impl Default for Vouched {
 }
 
 impl Vouched {
-    /// What is remembered, or what `read` finds out: it must read the file only after it was measured.
+    /// The remembered digest, or the result of `read`, which must read the file only after it was measured.
     fn sha256(&self, measured: Measured, read: impl FnOnce() -> io::Result<Digest>) -> io::Result<Digest> {
         let remembered = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = remembered().get(&measured) {
@@ -83,20 +83,20 @@ impl Content for Opened<'_> {
 
     fn verity(&mut self) -> io::Result<Option<Digest>> {
         let Some(measured) = verity::measure(self.file)? else { return Ok(None) };
-        // Not what was known of it before it was measured: it could have been something else.
+        // A digest from before the measurement must not be used: the content could have been different then.
         let read = || self.on_disk(|file| file.digest(Algorithm::Sha256));
         self.vouched.sha256(measured, read).map(Some)
     }
 }
 
 impl Trusted {
-    /// What `store` trusts.
+    /// A check against what `store` trusts.
     #[must_use]
     pub fn new(store: Option<Store>, recognised: Recognised) -> Self {
         Self { store, recognised, vouched: Arc::default() }
     }
 
-    /// With what was found out for another database.
+    /// With the digests that were computed for another database.
     #[must_use]
     pub fn remembering(self, vouched: Arc<Vouched>) -> Self {
         Self { vouched, ..self }
@@ -108,7 +108,8 @@ impl Trusted {
         self.store.as_ref()
     }
 
-    /// Whether the path is in the database, whatever the file is by now. A database that can't be read trusts nothing.
+    /// Whether the path is in the database, whatever the file's content is. A database that can't be read trusts
+    /// nothing.
     #[must_use]
     pub fn knows(&self, path: &[u8]) -> bool {
         let mut known = false;
@@ -116,14 +117,15 @@ impl Trusted {
         known && matches!(looked, Some(Ok(())))
     }
 
-    /// Whether the open file at `path` isn't trusted, whatever is in it, only because fs-verity doesn't protect it.
+    /// Whether missing fs-verity protection is the only reason why the open file at `path` isn't trusted. Ignores its
+    /// content.
     #[must_use]
     pub fn lacks_verity(&self, path: &[u8], file: BorrowedFd<'_>) -> bool {
         self.recognised == Recognised::Verity && self.knows(path) && verity::measure(file) == Ok(None)
     }
 
-    /// Whether the open file at `path` is the one in the database; `sha256` gives its SHA-256 in hexadecimal if that is
-    /// asked for. A file or database that can't be read isn't trusted.
+    /// Whether the open file at `path` is the one in the database. `sha256` is called for its SHA-256 in hexadecimal,
+    /// if that is needed. A file or database that can't be read isn't trusted.
     pub fn trusts(
         &self,
         path: &[u8],
@@ -134,7 +136,7 @@ impl Trusted {
         self.who_trusts(path, size, file, sha256).is_some()
     }
 
-    /// Who trusts it.
+    /// The source that trusts the file.
     pub fn who_trusts(
         &self,
         path: &[u8],
@@ -176,7 +178,7 @@ mod tests {
             content(8),
             "what couldn't be read isn't remembered"
         );
-        // Another algorithm's digest of the same bytes is another digest.
+        // Another algorithm's digest of the same bytes is a different digest.
         let other = Measured::new(2, &[2; 32]);
         assert_eq!(vouched.sha256(other, || Ok(content(9)))?, content(9));
         for byte in 10..100 {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is asked, and how it is answered: the fanotify backend. In reading order:
+//! The fanotify backend: receives the kernel's questions and answers them. A question is a permission event of
+//! fanotify: a process that opens or executes a file waits for its answer. In reading order:
 //!
 //! - [`mounts`]: which file systems are watched
 //! - [`policy`]: everything that decides, as one value
-//! - [`engine`]: answers the kernel's questions; [`workers`] says which thread does
-//! - [`later`]: questions that other threads answer; [`waiting`]: where they wait, a line for each user
-//! - `occurrence`: one open or exec, of which things are found out when they are asked for; [`known`] and [`process`]
-//!   are what is remembered of files and processes, as long as [`remembered`] does; `executed`: where a program is
-//! - [`place`]: where a file really is
-//! - [`revoke`]: files that were changed are asked about again
-//! - [`label`]: what is told to who answers where fanotify isn't asked
-//! - [`line`](mod@line), [`counts`]: what is said and counted
+//! - [`engine`]: answers the kernel's questions; [`workers`] determines which thread does
+//! - [`later`]: questions that other threads answer; [`waiting`]: their queues, one for each user
+//! - `occurrence`: one open or exec, whose facts are looked up when they are asked for; [`known`] and [`process`]: what
+//!   is remembered of files and processes, in a [`remembered`] map; `executed`: the path of an executed program
+//! - [`place`]: a file's real path
+//! - [`revoke`]: asks again about files that were changed
+//! - [`label`]: labels for the security module that answers where fanotify isn't asked
+//! - [`line`](mod@line), [`counts`]: what is logged and counted
 
 pub mod counts;
 mod device;
@@ -40,22 +41,22 @@ use palisade_event::{
 use policy::Policy;
 use std::time::SystemTime;
 
-/// A decision that somebody is to hear of.
+/// A decision that is to be logged or reported.
 #[derive(Debug, Clone)]
 pub struct Judged {
     /// The decision.
     pub event: Event,
-    /// Whether the rule wants it in the system's log.
+    /// Whether the rule logs it in the system's log.
     pub syslog: bool,
-    /// Where the refusal is said to the user: the terminal of the process. It is found out while the process waits for
+    /// The terminal of the process, where the refusal is shown to the user. It is looked up while the process waits for
     /// its answer, because a shell's child ends as soon as its exec is refused.
     pub terminal: Option<String>,
-    /// The ordinary user who may hear of it; none: only root.
+    /// The ordinary user who may see it; `None`: only root.
     pub user: Option<u32>,
 }
 
-/// The user whose process it is: the one whom all its user ids name. What a set-user-id program opens is nobody's business but
-/// root's.
+/// The user that all user ids of a process name. If they differ (a set-user-id program), only root may see what the
+/// process opens.
 #[must_use]
 pub fn whose(uids: &[u32]) -> Option<u32> {
     let (first, others) = uids.split_first()?;
@@ -63,7 +64,7 @@ pub fn whose(uids: &[u32]) -> Option<u32> {
 }
 
 impl Judged {
-    /// The decision, with what is said of it.
+    /// The decision, with its description.
     pub fn new(policy: &Policy, outcome: Outcome, refused: bool, facts: &dyn Facts) -> Self {
         let name = |bytes: &[u8]| {
             let mut text = String::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Decisions don't allocate: the guard answers while every open on the host waits, and also when memory is short.
+//! Tests that decisions don't allocate: the guard answers while every open on the host waits, and also when memory is
+//! short.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;

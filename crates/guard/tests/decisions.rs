@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The compiled rules answer as the rules do, one after the other; and what is said to hold for every subject does.
+//! Tests that the compiled rules answer like the plain list of rules, and that an answer for every subject is right.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -64,7 +64,7 @@ proptest! {
         let rules = rules(&lines.concat());
         let linkers = [Box::from(&b"/lib64/ld.so"[..])];
         let decider = Decider::new(&rules).with_linkers(&linkers);
-        // Of the subjects, those that can be: whose linker could have been executed, by whomever and whatever it is.
+        // Only subjects that can exist: one that was started by the linker exists only if some subject may execute it.
         let can_be = |start: Start| start != Start::LinkerItself || subjects.iter().any(|subject| {
             objects.iter().any(|object| {
                 let mut exec = sample::join(subject, object);
@@ -135,10 +135,10 @@ fn thousands_of_rules_answer_as_the_rules_do() {
     });
 }
 
-/// Panics when the subject is asked for.
+/// Panics when a fact about the subject is asked for.
 struct ObjectOnly<'a>(&'a Known);
 
-/// Counts what is asked for that costs something.
+/// Counts the questions for facts that are expensive.
 struct Costly<'a> {
     known: &'a Known,
     asked: Cell<Vec<&'static str>>,
@@ -208,7 +208,7 @@ fn the_linker_is_ruled_out_only_if_nobody_may_execute_it() {
     let object = Known { path: b"/usr/lib/x.so".to_vec(), trusted: true, ..Known::default() };
     for (before, expected) in [
         ("", Some(true)),
-        // Root may: then a process of its may be, too.
+        // Root may execute the linker, so a process that was started that way can exist.
         ("allow perm=any uid=0 : all\n", None),
         ("allow perm=execute all : path=/lib64/ld.so trust=1\n", None),
         ("allow perm=execute all : path=/lib64/other.so trust=1\n", Some(true)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Side by side with the real fapolicyd, by real opens and execs. Needs root, and fapolicyd installed.
+//! Compares the guard with the real fapolicyd, by real opens and execs. Needs root, and fapolicyd installed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use crate::support;
@@ -31,7 +31,7 @@ fn starts_are_fapolicyds() {
             Some(2) => Start::LinkerItself,
             _ => Start::Normal,
         };
-        // It has no name for programs that are started as usual (`pattern=normal`), only for the others.
+        // fapolicyd has no name for programs that are started as usual (`pattern=normal`), only for the others.
         let ours = if event.start() == Start::Unknown { Start::Normal } else { event.start() };
         if theirs != ours {
             let entry = differing.entry((format!("{:?}", event.start()), format!("{theirs:?}"))).or_default();
@@ -47,7 +47,7 @@ fn starts_are_fapolicyds() {
     assert!(differing.is_empty(), "starts differ");
 }
 
-/// What fapolicyd says of the files is what we say.
+/// fapolicyd's facts about the files are the same as ours.
 #[test]
 fn facts_are_fapolicyds() {
     if !support::has_fapolicyd() {
@@ -73,7 +73,7 @@ fn facts_are_fapolicyds() {
         }
     }
     println!("kinds differ: {differing:?}");
-    // Scripts by an interpreter at a place where libmagic doesn't look for it.
+    // Scripts whose interpreter is at a path that libmagic doesn't know.
     differing.retain(|path, _| !["/mnt/w/data/elsewhere", "/mnt/w/data/script.sh"].contains(&path.as_str()));
     if !cfg!(feature = "libmagic") {
         // Two lines of Python, too few for libmagic's rules.
@@ -95,7 +95,7 @@ fn facts_are_fapolicyds() {
     assert!(observed.iter().any(|event| event.gids() == [27, 100, 1000]));
 }
 
-/// fapolicyd looks for `LD_PRELOAD` in the first text of the environment only, and there anywhere.
+/// fapolicyd looks for `LD_PRELOAD` only in the first text of the environment, and anywhere in that text.
 #[test]
 fn preloaded_libraries_as_fapolicyd_sees_them() {
     if !support::has_fapolicyd() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One file of each kind, made here, so that the kinds hold on a machine without fapolicyd too.
+//! Tests one generated file of each kind, so that kinds are also tested on a machine without fapolicyd.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs::File;
@@ -226,7 +226,7 @@ fn offsets_are_left_alone() {
     assert_eq!(file.stream_position().unwrap(), 3);
 }
 
-/// Whatever a file promises, little is read of it, and nothing of it panics.
+/// The parser reads little of a file whatever its headers say, and never panics.
 #[test]
 fn any_elf_is_taken() {
     bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
@@ -240,7 +240,7 @@ fn any_elf_is_taken() {
         }
         let _ = examine(&bytes, bytes.len() as u64);
     });
-    // From a good one, with one byte changed.
+    // Valid files with one changed byte.
     let needs = dynamic(&[(5, 64), (14, 1), (21, 0), (0, 0)]);
     let good = Elf::new(3, &[(LOAD, b"code"), (INTERPRETER, LINKER), (DYNAMIC, &needs)]).bytes();
     for at in 0..good.len() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is read as rules, what is refused and with which words, and that fapolicyd's own rules load as they are.
+//! Tests which text is accepted as rules, which is refused and with which message, and that fapolicyd's own rules load.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -187,7 +187,7 @@ fn meanings_that_are_easy_to_get_wrong() {
         &tmp
     ));
     assert!(!allows("deny perm=any all : dir=execdirs,/tmp2", &tmp), "keywords are alternatives");
-    // The old cross-reference: the path beside the subject's `untrusted` asks for untrusted objects.
+    // The old cross-reference: a path at the position of the subject's `untrusted` requires an untrusted object.
     let facts = |trusted| Known { exe: b"/x".to_vec(), path: b"/y".to_vec(), trusted, ..Known::default() };
     assert!(!allows("deny perm=any exe=untrusted : path=/y", &facts(false)));
     assert!(allows("deny perm=any exe=untrusted : path=/y", &facts(true)));
@@ -345,7 +345,7 @@ fn lint_finds_what_was_not_meant() {
     );
 }
 
-/// Whatever a shadowed rule is said to be, taking it out changes nothing.
+/// Removing a rule that is reported as shadowed changes nothing.
 #[test]
 fn shadowed_rules_can_go() {
     use proptest::prelude::*;
@@ -388,7 +388,7 @@ fn the_rules_that_fapolicyd_ships_load_as_they_are() {
         })),
         Err(_) => println!("skipped: no {}", installed.display()),
     }
-    // The sources of a newer one, where somebody has them: FAPOLICYD_SOURCES names their git directory.
+    // The sources of a newer version, if available: FAPOLICYD_SOURCES is the path of their git directory.
     if let Some(git) = std::env::var_os("FAPOLICYD_SOURCES") {
         let show = |what: &str| {
             Command::new("git").arg("--git-dir").arg(&git).args(["show", what]).output().unwrap().stdout
@@ -418,7 +418,7 @@ fn any_bytes_are_read_or_refused() {
     bolero::check!().for_each(|bytes: &[u8]| check(bytes));
 }
 
-/// Pieces of lines, so that random ones come past the first word.
+/// Pieces of lines, so that random input gets past the first word.
 #[test]
 fn any_pieces_are_read_or_refused() {
     const PIECES: &[&str] = &[

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kinds of files, side by side with fapolicyd's, over the files of this machine.
+//! Compares kinds of files with fapolicyd's, for the files of this machine.
 //!
 //! `PALISADE_KINDS=20000 cargo test --release -p palisade-guard --features libmagic --test kinds -- --nocapture`
-//! compares more files than the 1,500 of an ordinary run, and prints how often and where both differ. Without the
-//! feature, what the crate knows itself is compared.
+//! compares more files than the 1,500 of an ordinary run, and prints how often and where the two differ. Without the
+//! feature, it tests what the crate recognizes itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use crate::support;
@@ -19,7 +19,7 @@ use palisade_guard::kind::{Recognizer, Stat, shebang};
 
 const ROOTS: &[&str] = &["/usr/bin", "/usr/sbin", "/usr/libexec", "/usr/lib", "/usr/share", "/etc"];
 
-/// Every so manieth regular file below the roots; every one with a name that promises a program is taken first.
+/// Every n-th regular file below the roots; those with names of programs come first.
 fn sample(count: usize) -> Vec<PathBuf> {
     let (mut programs, mut others) = (Vec::new(), Vec::new());
     let mut left: Vec<PathBuf> = ROOTS.iter().map(PathBuf::from).collect();
@@ -58,7 +58,7 @@ fn theirs(path: &Path) -> String {
     let output =
         Command::new("fapolicyd-cli").arg("--ftype").arg(path).output().expect("fapolicyd-cli is there");
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    // What it says for what the daemon calls `?`.
+    // The command prints this for what the daemon calls `?`.
     if text == "unknown" { "?".to_owned() } else { text }
 }
 
@@ -72,7 +72,7 @@ fn ours(recognizer: &Recognizer, path: &Path) -> Option<String> {
     Some(recognizer.kind_of(file.as_fd(), path.as_os_str().as_bytes(), stat).to_string())
 }
 
-/// Why both differ, where that is meant.
+/// Why the two differ, if that is intended.
 fn reason(path: &Path, ours: &str, theirs: &str) -> Option<&'static str> {
     let head = std::fs::read(path).ok()?;
     if shebang::kind(&head) == Some(ours) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules, trust and kinds of files, as users write and as fapolicyd reads them.
+//! Tests of rules, trust and kinds of files, as users write them and as fapolicyd reads them.
 //!
-//! One program for all of them: each file here would otherwise be linked by itself.
+//! They are one program, because otherwise each file here would be linked separately.
 #![forbid(unsafe_code)]
 
 mod decisions;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the policies that come with Palisade say, and that they say it to everybody.
+//! Tests the decisions of the policies that come with Palisade, and that they are the same for every subject.
 
 use crate::sample;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn object(access: Access, trusted: bool, kind: &str) -> Known {
 #[test]
 fn what_the_policies_allow() {
     use Access::{Execute, Open};
-    // Access, trusted, kind; allowed by default, by the restrictive policy.
+    // Access, trusted, kind; allowed by default, allowed by the restrictive policy.
     for (access, trusted, kind, default, restrictive) in [
         (Execute, true, "application/x-executable", true, true),
         (Open, true, "application/x-sharedlib", true, true),
@@ -76,7 +76,7 @@ fn package_managers_read_what_they_unpack() {
         assert!(!by(0, b"/usr/bin/dpkg", true, Access::Execute));
         assert!(!by(0, b"/usr/bin/dpkg", false, Access::Open));
         assert!(!by(0, b"/usr/bin/cat", true, Access::Open));
-        // Anybody may start them, and have them load code of his own.
+        // Any user may start them, and make them load code of that user.
         assert!(!by(1000, b"/usr/bin/dpkg", true, Access::Open));
     }
 }

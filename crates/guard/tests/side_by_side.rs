@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same rules, the same facts: fapolicyd's decision and ours, event by event.
+//! Compares fapolicyd's decision with ours, event by event, for the same rules and facts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use crate::support;
@@ -14,7 +14,7 @@ use palisade_guard::linear;
 use palisade_guard::rule::accounts::AccountFiles;
 use palisade_guard::rule::{RuleSet, parse::parse};
 
-/// Every kind of condition that 1.1.7 takes and means as it says.
+/// Every kind of condition that 1.1.7 accepts and applies as written.
 const MANY: &str = "\
 %langs=text/x-python,text/x-perl,text/x-ruby,application/javascript
 %users=1000,33
@@ -44,7 +44,7 @@ allow perm=any all : device=/dev/none
 deny perm=open uid=1000 : trust=1 ftype=text/xml
 ";
 
-/// Nothing matches most of the time.
+/// No rule matches most of the time.
 const FEW: &str =
     "deny perm=execute uid=33 : all\ndeny perm=open gid=27 trust=0 : trust=1 dir=/mnt/w/data/\n";
 
@@ -53,7 +53,7 @@ fn rules(text: &str) -> RuleSet {
         .unwrap_or_else(|error| panic!("our parser refuses what fapolicyd takes: {error}\n{text}"))
 }
 
-/// Compares, and tells how many events there were; panics at a difference that isn't explained.
+/// Compares, and returns how many events there were; panics at a difference that isn't explained.
 fn compare(name: &str, text: &str, explained: impl Fn(&Observed) -> Option<&'static str>) -> usize {
     let rules = rules(text);
     let decider = Decider::new(&rules);
@@ -95,8 +95,8 @@ fn decisions_are_fapolicyds() {
     if !support::has_fapolicyd() {
         return;
     }
-    // At an exec, 1.1.7 lets only the first rule that asks for a pattern see that the program is static: when its
-    // other conditions don't hold, the next such rule isn't taken, though it says the same of the program.
+    // At an exec, 1.1.7 lets only the first rule that asks for a pattern see that the program is static. If the rule's
+    // other conditions don't hold, the next such rule doesn't match, though it names the same pattern.
     let asked_twice = |event: &Observed| {
         let at_exec =
             event.access() == Access::Execute && event.start() == Start::Static && event.rule > Some(2);

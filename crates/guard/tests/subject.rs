@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes that end while they are asked.
+//! Tests processes that end while they are examined.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::process::Command;
@@ -8,14 +8,14 @@ use std::time::Instant;
 use palisade_guard::kind::Recognizer;
 use palisade_guard::subject::{NONE, Subject};
 
-/// Every answer is that of the process, or that of none; never a mixture.
+/// Every answer is that of the process or the answer for no process; never a mixture.
 #[test]
 fn ending_while_it_is_asked() {
     let recognizer = Recognizer::own();
     let (mut there, mut gone) = (0, 0);
     for round in 0..200_u64 {
         let mut child = Command::new("/bin/true").spawn().unwrap();
-        // From at once to long after its end.
+        // From immediately to long after its end.
         std::thread::sleep(std::time::Duration::from_micros(round * 10));
         let subject = Subject::read(child.id());
         if round % 3 == 0 {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who a user id is, read from `/etc/passwd` and `/etc/group` directly.
+//! Finds the account of a user id in `/etc/passwd` and `/etc/group`.
 //!
-//! The launcher is a static musl binary and has no NSS, so accounts that live in LDAP or
-//! systemd-homed aren't found there; for those the environment's `HOME`, `USER` and `SHELL` are
-//! what is left, and `HOME` is what programs go by anyway.
+//! The launcher is a static musl binary and has no NSS, so it doesn't find accounts that are in LDAP or
+//! systemd-homed. For those it uses `HOME`, `USER` and `SHELL` of the environment. Programs use `HOME` anyway.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -24,18 +23,18 @@ pub struct Account {
     pub uid: u32,
     /// The primary group.
     pub gid: u32,
-    /// The login name; the number as text where nobody knows a name.
+    /// The login name; the number as text if no name is known.
     pub name: String,
     /// The home directory: `$HOME` if absolute, else the database's.
     pub home: PathBuf,
-    /// The login shell; `/bin/sh` where nobody knows it.
+    /// The login shell; `/bin/sh` if it isn't known.
     pub shell: PathBuf,
     /// The groups that the database lists the user in, the primary one first.
     pub groups: Vec<Group>,
     /// Whether the primary group is the user's alone (named as the user, no other member), so
     /// that "writable by the group" means "writable by the user" (umask 002).
     pub private_group: bool,
-    /// Whether `/etc/passwd` knows the user.
+    /// Whether `/etc/passwd` has the user.
     pub in_database: bool,
 }
 
@@ -74,7 +73,7 @@ pub enum AccountError {
     NoHome {
         /// The user.
         uid: u32,
-        /// The database that was asked.
+        /// The database that was read.
         passwd: PathBuf,
     },
 }
@@ -121,7 +120,7 @@ fn read_or_empty(path: &Path) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// The ids of the account called `name`: user, primary group, home.
+/// The ids of the account named `name`: user, primary group, home.
 ///
 /// # Errors
 /// When the database can't be read.
@@ -145,7 +144,7 @@ struct PasswdEntry {
     shell: PathBuf,
 }
 
-/// The first line with that id, as `getpwuid` answers.
+/// The first line with that id, as `getpwuid` returns it.
 fn passwd_entry(text: &[u8], uid: u32) -> Option<PasswdEntry> {
     text.split(|&byte| byte == b'\n').find_map(|line| {
         let mut fields = line.split(|&byte| byte == b':');
@@ -194,7 +193,7 @@ fn groups_of(text: &[u8], name: &str, gid: u32) -> (Vec<Group>, bool) {
     (groups, private)
 }
 
-/// NIS compatibility lines (`+name`, `-name`, `+`) and comments name nobody.
+/// Whether a field is a name. NIS compatibility lines (`+name`, `-name`, `+`) and comments have none.
 fn is_name(field: &[u8]) -> bool {
     field.first().is_some_and(|first| !matches!(first, b'+' | b'-' | b'#'))
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How control groups are laid out here and which limits we may set with them.
+//! Finds out how control groups are laid out on this host, and which limits Palisade may set with them.
 //!
-//! Three layouts are met: v2 alone (`/sys/fs/cgroup`), hybrid (v1 hierarchies, with v2 beside
-//! them for systemd's bookkeeping and usually without controllers), and v1 alone. Facts only:
-//! whether a group is made is the planner's decision.
+//! Three layouts exist: v2 alone (`/sys/fs/cgroup`), hybrid (v1 hierarchies, and v2 in addition for systemd's own
+//! use, usually without controllers), and v1 alone. This module only reads facts: the planner decides whether a group
+//! is made.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -31,7 +31,7 @@ pub enum Hierarchy {
     Hybrid,
     /// v1 alone.
     Legacy,
-    /// None mounted.
+    /// No control groups are mounted.
     None,
 }
 
@@ -50,18 +50,18 @@ pub enum Version {
 pub struct Controller {
     /// Such as `memory`.
     pub name: String,
-    /// Where it is.
+    /// Its version.
     pub version: Version,
     /// Our own group in its hierarchy.
     pub own: PathBuf,
-    /// Where a group that has this controller can be made: in our own group, or on v2 beside it, because a group
-    /// that has processes can't hand controllers to children ("no internal processes", cgroups(7)).
+    /// Where a group that has this controller can be made: in our own group, or on v2 next to it, because a group
+    /// that has processes can't give controllers to children ("no internal processes", cgroups(7)).
     pub parent: PathBuf,
-    /// Whether we may make a group there, which has the controller at once, and move our processes into it.
+    /// Whether we may make a group there, which has the controller immediately, and move our processes into it.
     pub usable: bool,
 }
 
-/// What is known of control groups.
+/// The facts about control groups.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cgroups {
     /// The layout.
@@ -81,8 +81,8 @@ pub enum CgroupError {
 }
 
 impl Cgroups {
-    /// Reads the facts of the calling process; `proc_self` is `/proc/self` but in tests. A kernel
-    /// without control groups gives [`Hierarchy::None`].
+    /// Reads the facts of the calling process; `proc_self` is `/proc/self` except in tests. A kernel without control
+    /// groups gives [`Hierarchy::None`].
     ///
     /// # Errors
     /// When the files are there and can't be read.
@@ -132,7 +132,7 @@ fn controller_v1(name: &str, mounts: &[Mount], groups: &[Group]) -> Option<Contr
     Some(Controller {
         name: name.to_owned(),
         version: Version::V1,
-        // On v1, moving a process asks for nothing but write access to the target's file.
+        // On v1, moving a process only needs write access to the target's file.
         usable: may_write(&directory),
         parent: directory.clone(),
         own: directory,
@@ -144,7 +144,7 @@ fn controller_v2(name: &str, own: &Path, top: &Path) -> Option<Controller> {
         file::read_attribute(&group.join(file))
             .is_some_and(|text| text.split_ascii_whitespace().any(|listed| listed == name))
     };
-    // A process moves from one group to another if the one that both are in lets it.
+    // Moving a process needs write access to the common ancestor of both groups.
     let serves = |group: &Path| {
         lists(group, "cgroup.subtree_control") && may_write(group) && may_write(&group.join("cgroup.procs"))
     };
@@ -161,7 +161,7 @@ fn controller_v2(name: &str, own: &Path, top: &Path) -> Option<Controller> {
     })
 }
 
-/// The kernel's own answer: it knows capabilities and read-only mounts.
+/// Asks the kernel, which considers capabilities and read-only mounts.
 fn may_write(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()
 }
@@ -192,7 +192,7 @@ struct Mount {
     version: Version,
     /// The group that is mounted.
     root: PathBuf,
-    /// Where.
+    /// Where it is mounted.
     point: PathBuf,
     /// Super block options, among which v1 names its controllers.
     options: String,
@@ -218,8 +218,8 @@ impl Mount {
         self.options.split(',').any(|option| option == controller)
     }
 
-    /// Where a group is seen. One outside what is mounted (a container with the host's
-    /// `/proc/self/cgroup`) is taken for the mounted one: it is the nearest that can be seen.
+    /// The directory of a group. A group outside the mounted part (in a container with the host's
+    /// `/proc/self/cgroup`) gets the mounted group's directory: this is the nearest visible group.
     fn directory(&self, group: &Path) -> PathBuf {
         match group.strip_prefix(&self.root) {
             Ok(rest) if rest.as_os_str().is_empty() => self.point.clone(),
@@ -269,7 +269,7 @@ mod tests {
         assert!(cgroups.controller("pids").is_none());
     }
 
-    /// As systemd has it: processes are in groups that hand nothing on.
+    /// As with systemd: processes are in groups that give no controllers to children.
     #[test]
     fn a_group_with_processes_has_others_beside_it() {
         let tree = [
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(memory.parent, dir.path().join("cg/app.slice"));
         assert!(!cgroups.controllers.iter().any(|controller| controller.name == "cpu"));
 
-        // What is above the mount is another's.
+        // The groups above the mount aren't visible.
         let mount = "30 23 0:26 /app.slice/x.scope ROOT/cg/app.slice/x.scope rw - cgroup2 cgroup2 rw\n";
         let (_dir, cgroups) = facts("0::/app.slice/x.scope\n", mount, &tree);
         assert!(!cgroups.controller("memory").unwrap().usable);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The closure of a program: every file that its loader opens before `main`.
+//! Finds the closure of a program: every file that its loader opens before `main`.
 //!
-//! Found as glibc's `ld.so` and musl's loader find them, without running either: from the ELF files themselves,
-//! `/etc/ld.so.cache`, and the directories that the loaders search by default. Libraries that a program opens
-//! later (`dlopen`) are named in no header; features know them.
+//! The files are found as glibc's `ld.so` and musl's loader find them, without running a loader: from the ELF files
+//! themselves, `/etc/ld.so.cache`, and the loaders' default directories. No header names the libraries that a program
+//! opens later (`dlopen`); features list them.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -29,10 +29,10 @@ const OBJECTS: usize = 8192;
 /// A program's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closure {
-    /// The program first, its loader if it has one, then the libraries in the order in which they are loaded; each
-    /// by the path by which the loader opens it, which may be a link's.
+    /// The program first, its loader if it has one, then the libraries in the order in which they are loaded. Each
+    /// has the path by which the loader opens it, which may be a link's path.
     pub objects: Vec<PathBuf>,
-    /// What isn't there.
+    /// Libraries that aren't there.
     pub missing: Vec<Missing>,
 }
 
@@ -59,8 +59,8 @@ pub enum ClosureError {
     },
 }
 
-/// What has been read of a host's libraries. It may be asked by several threads, and is worth keeping for several
-/// programs: most of their libraries are the same.
+/// A cache of what was read of a host's libraries. Several threads may use it. It is worth keeping for several
+/// programs, because most of their libraries are the same.
 #[derive(Debug)]
 pub struct Libraries {
     cache: PathBuf,
@@ -68,11 +68,11 @@ pub struct Libraries {
     files: Mutex<HashMap<PathBuf, Option<Arc<Elf>>, RandomState>>,
 }
 
-/// An object of a closure under way.
+/// An object of an unfinished closure.
 struct Object {
     path: PathBuf,
     elf: Arc<Elf>,
-    /// Which object asked for it: paths for libraries are inherited (`DT_RPATH`).
+    /// The object that needs it: paths for libraries are inherited (`DT_RPATH`).
     by: Option<usize>,
 }
 
@@ -83,18 +83,18 @@ impl Default for Libraries {
 }
 
 impl Libraries {
-    /// Libraries by this cache.
+    /// Libraries found by this cache.
     #[must_use]
     pub fn new(cache: &Path) -> Self {
         Self { cache: cache.to_owned(), caches: Mutex::default(), files: Mutex::default() }
     }
 
-    /// The files that `program`, an ELF file, is loaded with. `program` should be canonical: `$ORIGIN` is the
-    /// directory that it lies in.
+    /// The files that are loaded for `program`, an ELF file. `program` should be canonical: `$ORIGIN` is the
+    /// program's directory.
     ///
     /// # Errors
-    /// [`ClosureError`] if the program or its loader isn't what it should be. Libraries that are missing or damaged are
-    /// no error: they are [`Closure::missing`].
+    /// [`ClosureError`] if the program or its loader can't be read or isn't a valid ELF file. Missing or damaged
+    /// libraries are no error: they are in [`Closure::missing`].
     pub fn closure(&self, program: &Path) -> Result<Closure, ClosureError> {
         let elf = self.read(program)?;
         let machine = elf.machine;
@@ -109,7 +109,7 @@ impl Libraries {
             objects.push(Object { path: interpreter.clone(), elf: loader, by: Some(0) });
         }
         let cache = self.cache(machine);
-        // In the order in which the loader goes: all that the program names, then all that those name.
+        // The loader's order: all that the program names, then all that those name.
         let mut pending: VecDeque<usize> = (0..objects.len()).collect();
         while let Some(asking) = pending.pop_front() {
             let asked = Arc::clone(&objects[asking].elf);
@@ -129,7 +129,7 @@ impl Libraries {
                     missing.push(Missing { name: name.clone(), by: objects[asking].path.clone() });
                     continue;
                 };
-                // One that is known by another name.
+                // A library may be known by another name already.
                 let same = elf.soname.clone().is_some_and(|soname| soname != *name && !known.insert(soname));
                 if same || objects.iter().any(|object| object.path == path) {
                     continue;
@@ -147,7 +147,7 @@ impl Libraries {
     /// The closures of many files, found by several threads.
     #[must_use]
     pub fn closures(&self, programs: &[PathBuf]) -> Vec<Result<Closure, ClosureError>> {
-        /// A thread is started for as many files as take longer than that.
+        /// A further thread is started for each this many files: fewer take less time than starting it.
         const EACH: usize = 8;
         let threads =
             std::thread::available_parallelism().map_or(1, usize::from).min(programs.len().div_ceil(EACH));
@@ -190,7 +190,7 @@ impl Libraries {
     fn read(&self, path: &Path) -> Result<Arc<Elf>, ElfError> {
         match self.elf(path) {
             Some(elf) => Ok(elf),
-            // What is wrong with it isn't kept.
+            // Errors aren't cached.
             None => elf::read(path).map(Arc::new),
         }
     }
@@ -206,7 +206,7 @@ impl Libraries {
     }
 }
 
-/// `text` with `$ORIGIN`, `$LIB` and `$PLATFORM` as the loader fills them in for what lies in `origin`.
+/// `text` with `$ORIGIN`, `$LIB` and `$PLATFORM` as the loader replaces them for a file in `origin`.
 fn expand(text: &OsStr, origin: &Path, library: &str, platform: &str) -> PathBuf {
     let mut expanded = Vec::new();
     let mut rest = text.as_bytes();

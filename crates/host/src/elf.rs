@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an ELF file says of the files that it is loaded with.
+//! Reads from an ELF file which files are loaded with it.
 //!
-//! Only the headers, the dynamic section and the strings that it names are read, wherever in the file they
-//! are: a browser of 200 MB costs as much as a small library. Files may be damaged or hostile; what doesn't
-//! hold together is an error, and no number in a file decides how much memory is taken.
+//! Only the headers, the dynamic section and the strings that it names are read, wherever they are in the file: a
+//! browser of 200 MB costs as much as a small library. Files may be damaged or hostile. Inconsistent data is an
+//! error, and no number in a file determines how much memory is allocated.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,12 +18,12 @@ use object::read::{FileKind, ReadCache, ReadRef};
 use object::{Endianness, elf::DynamicTag};
 use rustix::fs::{FileType, Mode, OFlags};
 
-/// At most so many segments (of which files have a dozen) and dynamic entries (a hundred) are looked at.
+/// The most segments (files have a dozen) and dynamic entries (files have a hundred) that are read.
 const SEGMENTS: usize = 1024;
 const ENTRIES: usize = 1 << 16;
-/// At most so many libraries may be named in one file.
+/// The most libraries that one file may name.
 const NEEDED: usize = 4096;
-/// The longest string that is taken for a path or a list of them.
+/// The longest string that is accepted as a path or a list of paths.
 const STRING: u64 = 64 * 1024;
 
 /// What kind of machine code a file holds: files of different kinds are never loaded together.
@@ -35,29 +35,29 @@ pub struct Machine {
     pub wide: bool,
 }
 
-/// An ELF file, as far as it says what it is loaded with.
+/// The parts of an ELF file that say which files are loaded with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elf {
-    /// What runs it.
+    /// The machine that runs it.
     pub machine: Machine,
     /// The program that loads it (`PT_INTERP`); libraries and static programs have none.
     pub interpreter: Option<PathBuf>,
     /// Names of libraries, in the order in which they are loaded.
     pub needed: Vec<OsString>,
-    /// The name that it is known by once it is loaded.
+    /// Its name once it is loaded.
     pub soname: Option<OsString>,
-    /// `DT_RPATH`: where to look for what it and what it loads needs. Empty if there is a
-    /// [`runpath`](Self::runpath), which takes its place.
+    /// `DT_RPATH`: where to look for libraries that it and the objects loaded by it need. Empty if there is a
+    /// [`runpath`](Self::runpath), which replaces it.
     pub rpath: Vec<OsString>,
-    /// `DT_RUNPATH`: where to look for what it needs itself.
+    /// `DT_RUNPATH`: where to look for libraries that it needs itself.
     pub runpath: Vec<OsString>,
     /// There is a `DT_RUNPATH`, even an empty one.
     pub has_runpath: bool,
-    /// Nothing is to be looked for in the system's own directories (`DF_1_NODEFLIB`).
+    /// The system's own directories aren't searched (`DF_1_NODEFLIB`).
     pub no_default: bool,
 }
 
-/// Why a file isn't one that is loaded.
+/// Why a file can't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ElfError {
     /// It can't be opened or isn't regular.
@@ -68,13 +68,13 @@ pub enum ElfError {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// It is something else.
+    /// It is another kind of file.
     #[error("{path} is no ELF file")]
     NotElf {
         /// The file.
         path: PathBuf,
     },
-    /// It is cut off, or says what can't be.
+    /// It is truncated, or its content is invalid.
     #[error("{path} is damaged: {what}")]
     Damaged {
         /// The file.
@@ -114,11 +114,12 @@ pub fn read(path: &Path) -> Result<Elf, ElfError> {
     })
 }
 
-/// As much is read at once: the headers, the dynamic section, the strings, which lie apart. 16 KiB would save one read in
-/// ten and copy four times as much.
+/// How much is read at once: the headers, the dynamic section and the strings are in different places. 16 KiB would
+/// save one read in ten and copy four times as much.
 const WINDOW: usize = 4 * 1024;
 
-/// A file of which a part is at hand. `ReadCache` asks for a dozen small pieces, with two system calls each.
+/// A file and the part of it that was read last. `ReadCache` would read a dozen small pieces, with two system calls
+/// each.
 struct Window {
     file: File,
     size: u64,
@@ -171,7 +172,7 @@ enum Problem {
 }
 
 fn parse<'d, R: ReadRef<'d>>(data: R) -> Result<Elf, Problem> {
-    // Its first bytes alone: other kinds of files aren't looked into.
+    // Only the first bytes: nothing more is read of other kinds of files.
     if data.read_bytes_at(0, 4) != Ok(b"\x7fELF") {
         return Err(Problem::NotElf);
     }
@@ -220,7 +221,7 @@ fn parse_as<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(data: R) -> 
     if size / entry > ENTRIES as u64 {
         return Err(Problem::Damaged("the size of its dynamic section"));
     }
-    // Files of debug symbols have the section's header and not its content.
+    // Files of debug symbols have the section's header but not its content.
     let entries: &[H::Dyn] = data
         .read_slice_at(dynamic.p_offset(endian).into(), usize::try_from(size / entry).unwrap_or(0))
         .map_err(|_why| Problem::Damaged("its dynamic section"))?;
@@ -274,7 +275,8 @@ fn parse_as<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(data: R) -> 
     Ok(elf)
 }
 
-/// Directories with colons between them. An empty one would be the working directory, which nobody can mean.
+/// Splits a list of directories at its colons. Empty entries are dropped: they would mean the working directory,
+/// which is never intended.
 fn list(text: OsString) -> Vec<OsString> {
     text.into_vec()
         .split(|byte| *byte == b':')

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The environment variables a question is asked with.
+//! A snapshot of environment variables, which callers pass to this crate.
 //!
-//! Nothing in this crate reads the process's own environment: the caller hands a snapshot over,
-//! so a test needs no real home and two questions in one launch can't see different answers.
+//! No code in this crate reads the process's own environment. So a test needs no real home, and two questions in one
+//! launch can't get different answers.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -21,8 +21,8 @@ impl Environment {
         Self::default()
     }
 
-    /// The value of `name`; a variable that is set but empty counts as unset, as the XDG
-    /// specification and most tools have it.
+    /// The value of `name`. A variable that is set but empty counts as unset, as in the XDG specification and most
+    /// tools.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
@@ -33,9 +33,9 @@ impl Environment {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
-    /// The value of `name` where it is an absolute path. Relative values are ignored: the XDG
-    /// specification says so for its own, and a toolchain's root that depends on the working
-    /// directory could be steered by a project.
+    /// The value of `name` where it is an absolute path. Relative values are ignored. The XDG specification requires
+    /// that for its own variables. For other variables a project could influence a toolchain's root that depends on
+    /// the working directory.
     #[must_use]
     pub fn absolute(&self, name: &str) -> Option<&Path> {
         self.get(name).map(Path::new).filter(|path| path.is_absolute())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a command on the command line would run, found the way `execvp` finds it.
+//! Finds the program that a command on the command line would run, as `execvp` finds it.
 //!
-//! Used to explain, to choose the exit code (127 not found, 126 not executable) before anything
-//! is launched, and to know which files a script needs beside itself.
+//! It is used to explain, to choose the exit code (127 not found, 126 not executable) before anything is launched,
+//! and to find out which other files a script needs.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -13,21 +13,21 @@ use rustix::fs::{Access, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// Where `execvp` looks when `PATH` isn't set (glibc's `_CS_PATH`; musl has `/usr/local/bin` in
-/// front of it, but the command inside finds its own children by its own library).
+/// Where `execvp` looks when `PATH` isn't set (glibc's `_CS_PATH`; musl has `/usr/local/bin` first, but the command
+/// inside finds its own children with its own library).
 pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// The kernel reads this much of a file to recognise it (`BINPRM_BUF_SIZE`, since 5.1).
 const HEAD: usize = 256;
 
-/// What a command turned out to be.
+/// The result of looking for a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Found {
-    /// The file that would run. Not canonical: programs such as busybox look at their own name.
+    /// The file that would run. Not canonical: programs such as busybox use their own name.
     Program(PathBuf),
-    /// Nothing of that name.
+    /// There is no file of that name.
     NotFound,
-    /// There is such a file, but its mode, or the mount it is on, doesn't let it run.
+    /// There is such a file, but its mode, or its mount, doesn't permit executing it.
     NotExecutable(PathBuf),
     /// It is a directory.
     Directory(PathBuf),
@@ -53,7 +53,7 @@ pub fn find(command: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Found {
     find_where(command, path, cwd, |_directory| true)
 }
 
-/// The same, looking only into directories that may have it.
+/// The same, but it searches only directories that may contain the command.
 #[must_use]
 pub fn find_where(
     command: &OsStr,
@@ -83,7 +83,7 @@ pub fn find_where(
             }
         }
     }
-    // A directory on PATH that has the command's name is no candidate for a shell's user.
+    // For a shell's user a directory on PATH that has the command's name is no candidate.
     if matches!(refused, Found::Directory(_)) {
         return Found::NotFound;
     }
@@ -125,7 +125,7 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// The command that `#!/usr/bin/env NAME` (also `env -S NAME …`) really asks for.
+    /// The command that `#!/usr/bin/env NAME` (also `env -S NAME …`) runs.
     #[must_use]
     pub fn env_command(&self) -> Option<&OsStr> {
         if self.program.file_name() != Some(OsStr::new("env")) {
@@ -144,7 +144,7 @@ impl Interpreter {
 /// Why a program's kind couldn't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecutableError {
-    /// The file can't be opened or read. A program may be executable and yet unreadable.
+    /// The file can't be opened or read. A program may be executable but unreadable.
     #[error("can't read the start of {path}: {source}")]
     Read {
         /// The file.
@@ -167,7 +167,7 @@ pub fn kind(path: &Path) -> Result<Kind, ExecutableError> {
     Ok(classify(&head))
 }
 
-/// Tells the kind from a file's first bytes, by the rules of the kernel's `binfmt_script.c`.
+/// Determines the kind from a file's first bytes, by the rules of the kernel's `binfmt_script.c`.
 #[must_use]
 pub fn classify(head: &[u8]) -> Kind {
     if head.starts_with(b"\x7fELF") {
@@ -185,7 +185,7 @@ pub fn classify(head: &[u8]) -> Kind {
         return Kind::Unknown;
     };
     let end = line.iter().position(blank);
-    // A path that is cut off by the end of the buffer isn't run by the kernel.
+    // The kernel doesn't run a path that is cut off by the end of the buffer.
     if end.is_none() && !whole {
         return Kind::Unknown;
     }
@@ -200,8 +200,8 @@ pub fn classify(head: &[u8]) -> Kind {
     })
 }
 
-/// Blanks are spaces and tabs to the kernel; a carriage return is part of the name, which is why
-/// scripts with CRLF fail with "not found".
+/// Removes blanks at both ends. Blanks are spaces and tabs to the kernel. A carriage return is part of the name: this
+/// is why scripts with CRLF fail with "not found".
 fn trim_blanks(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading one small file safely, whoever wrote it.
+//! Reads one small file safely, even if a hostile project wrote it.
 //!
-//! A project decides what lies at `.git` or `pyvenv.cfg`: it may be a FIFO that never answers, a
-//! device, or a file of many gigabytes. So the file is opened without blocking, must be regular,
-//! and is read up to a cap.
+//! A project decides what is at `.git` or `pyvenv.cfg`: it may be a FIFO without a writer, a device, or a file of
+//! many gigabytes. So the file is opened without blocking, must be regular, and is read up to a cap.
 
 use std::fs::File;
 use std::io::Read;
@@ -36,7 +35,7 @@ pub enum FileError {
         /// The path.
         path: PathBuf,
     },
-    /// The file is larger than what is read of its kind.
+    /// The file is larger than the cap for its kind.
     #[error("{path} is larger than {cap} bytes")]
     TooLarge {
         /// The file.
@@ -47,7 +46,7 @@ pub enum FileError {
 }
 
 impl FileError {
-    /// Whether the file just isn't there, which for most callers is an answer and no failure.
+    /// Whether the file is missing, which is a normal answer for most callers.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Open { source, .. }
@@ -88,8 +87,8 @@ pub fn read(path: &Path, cap: usize, links: Links) -> Result<Vec<u8>, FileError>
 /// # Errors
 /// [`FileError`] when the file can't be read, or is larger.
 pub(crate) fn read_open(file: File, path: &Path, cap: usize) -> Result<Vec<u8>, FileError> {
-    // The size isn't believed (files of /proc say 0, others grow): one byte beyond the cap is
-    // asked for, and its arrival means too large.
+    // The size isn't trusted (files of /proc say 0, others grow). The read asks for one byte beyond the cap, and if
+    // that byte arrives the file is too large.
     let limit = u64::try_from(cap).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
     file.take(limit)
@@ -101,8 +100,8 @@ pub(crate) fn read_open(file: File, path: &Path, cap: usize) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-/// Reads a small kernel file (sysctl, sysfs attribute) as trimmed text; `None` where it isn't
-/// there or can't be read, which both mean "this kernel doesn't tell us".
+/// Reads a small kernel file (sysctl, sysfs attribute) as trimmed text; `None` where it is missing or can't be read.
+/// In both cases the kernel doesn't tell us the value.
 #[must_use]
 pub fn read_attribute(path: &Path) -> Option<String> {
     const CAP: usize = 64 * 1024;

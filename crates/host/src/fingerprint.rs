@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a file was when a plan was made from it, so that the next launch can tell in one system
-//! call whether it still is.
+//! Records a file's state when a plan was made from it, so that the next launch can find out with one system call
+//! whether the file is unchanged.
 //!
 //! A cached plan holds about 15 of these and is checked on every launch: one `stat` each (about
 //! 1 µs), no open, no allocation beyond the path's terminator.
@@ -13,12 +13,12 @@ use rustix::fs::Stat;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// Time stamps move only with the timer tick on kernels before 6.13 (multigrain time stamps came
-/// then): a write within the same tick as the `stat` stays invisible. The slowest tick, HZ=100,
-/// is 10 ms; twice that is waited for.
+/// On kernels before 6.13 (which introduced multigrain time stamps), time stamps change only with the timer tick: a
+/// write within the same tick as the `stat` stays invisible. The slowest tick, HZ=100, is 10 ms. This is twice that
+/// time.
 const TICK: Duration = Duration::from_millis(20);
 
-/// A file's identity and state at one moment, or that there was none.
+/// A file's identity and state at one moment, or its absence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Fingerprint {
     /// Nothing was there (or a symbolic link that leads nowhere).
@@ -27,7 +27,7 @@ pub enum Fingerprint {
     Present(State),
 }
 
-/// What `stat` said.
+/// The result of `stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct State {
     /// Device of the file system.
@@ -38,8 +38,8 @@ pub struct State {
     pub size: u64,
     /// Time of the last change of the content, in nanoseconds since 1970.
     pub mtime: i128,
-    /// Time of the last change of content or attributes, in nanoseconds since 1970. A program
-    /// can set `mtime` to what it likes, but not this.
+    /// Time of the last change of content or attributes, in nanoseconds since 1970. A program can set `mtime` to any
+    /// value, but not this.
     pub ctime: i128,
     /// File type and permission bits (`st_mode`).
     pub mode: u32,
@@ -67,9 +67,9 @@ pub enum FingerprintError {
 }
 
 impl Fingerprint {
-    /// Of what `path` leads to. Links are followed, so a policy file kept as a link into a
-    /// dotfiles repository counts by its content, and a link that is turned elsewhere shows as
-    /// another device and inode.
+    /// The fingerprint of the file at the end of `path`. Links are followed: a policy file that is a link into a
+    /// dotfiles repository counts by its content, and a link whose target was changed leads to another device and
+    /// inode.
     ///
     /// # Errors
     /// When `stat` fails for another reason than absence.
@@ -78,7 +78,7 @@ impl Fingerprint {
         Self::from_result(path, rustix::fs::stat(path))
     }
 
-    /// Of `path` itself, even if it is a symbolic link.
+    /// The fingerprint of `path` itself, even if it is a symbolic link.
     ///
     /// # Errors
     /// When `lstat` fails for another reason than absence.
@@ -87,8 +87,8 @@ impl Fingerprint {
         Self::from_result(path, rustix::fs::lstat(path))
     }
 
-    /// Of an open file. Take it before and after reading: equal ones mean that what was read is
-    /// what the fingerprint stands for.
+    /// The fingerprint of an open file. Take it before and after reading: if both are equal, the fingerprint
+    /// describes the content that was read.
     ///
     /// # Errors
     /// When `fstat` fails.
@@ -99,7 +99,7 @@ impl Fingerprint {
             .map_err(|source| FingerprintError::Descriptor { source: source.into() })
     }
 
-    /// Whether `path` is now what this fingerprint says. What can't be read doesn't match.
+    /// Whether `path` still matches this fingerprint. An unreadable path doesn't match.
     #[inline]
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {

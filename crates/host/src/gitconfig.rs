@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The user's git configuration, cut down to what may be seen inside.
+//! Prepares the user's git configuration for a sandbox: it keeps only the settings that may be seen inside.
 //!
-//! Without any, git inside has no user name and commits fail; with the real file, tokens in
-//! `http.extraheader` or `url.….insteadOf` and the credential helper go along. So the files are
-//! read here, what is on the list in `keep` is written anew, and that text is what the sandbox
-//! gets. Includes aren't followed: they name further files, and conditional ones depend on where
-//! one is.
+//! Without any configuration, git inside has no user name and commits fail. The real file would bring tokens in
+//! `http.extraheader` or `url.….insteadOf` and the credential helper inside. So the files are read here, the settings
+//! on the list in `keep` are written to a new text, and the sandbox gets that text. Includes aren't followed: they
+//! name further files, and conditional ones depend on the working directory.
 
 pub mod edit;
 mod keep;
@@ -17,19 +16,18 @@ use crate::environment::Environment;
 use crate::file::{self, FileError, Links};
 use syntax::{Entry, SyntaxError};
 
-/// No configuration that a person keeps is larger.
+/// No configuration that a person writes is larger.
 const CAP: usize = 1024 * 1024;
 
 /// Configuration for use inside.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sanitised {
-    /// The text, in git's syntax; empty if there is nothing to keep.
+    /// The text, in git's syntax; empty if no setting is kept.
     pub text: Vec<u8>,
-    /// The files that were looked for, there or not, in git's order: what a cached plan
-    /// fingerprints.
+    /// The files that were looked for, existing or not, in git's order. A cached plan fingerprints them.
     pub sources: Vec<PathBuf>,
-    /// Names of what was left out (`http.*.extraheader`), for `explain`. Never values, nor
-    /// subsections: `url "https://TOKEN@host/"` holds a secret there.
+    /// Names of the settings that were left out (`http.*.extraheader`), for `explain`. Never values or subsections:
+    /// `url "https://TOKEN@host/"` has a secret in its subsection.
     pub dropped: Vec<String>,
 }
 
@@ -39,7 +37,7 @@ pub enum GitConfigError {
     /// A file is there but can't be read.
     #[error("can't read git's configuration: {0}")]
     File(#[from] FileError),
-    /// A file isn't git configuration; git itself would stop too.
+    /// A file isn't git configuration; git itself would stop, too.
     #[error("{path}: {error}")]
     Syntax {
         /// The file.
@@ -59,7 +57,7 @@ pub fn sources(home: &Path, environment: &Environment) -> Vec<PathBuf> {
     vec![xdg.join("git/config"), home.join(".gitconfig")]
 }
 
-/// Reads the user's configuration and keeps what may be seen inside.
+/// Reads the user's configuration and keeps the settings that may be seen inside.
 ///
 /// # Errors
 /// [`GitConfigError`] when a file that exists can't be read or isn't git configuration.
@@ -78,8 +76,7 @@ pub fn sanitised(home: &Path, environment: &Environment) -> Result<Sanitised, Gi
         let entries =
             syntax::parse(&text).map_err(|error| GitConfigError::Syntax { path: path.clone(), error })?;
         for entry in entries {
-            // Each entry must be expressible by itself, so that one odd value doesn't take the
-            // rest with it.
+            // Each entry must be expressible by itself, so that one unusual value doesn't invalidate the others.
             if keep::keeps(&entry) && syntax::render(std::slice::from_ref(&entry)).is_some() {
                 kept.push(entry);
             } else {

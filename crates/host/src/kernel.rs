@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the running kernel says of itself: version, the knobs that decide what a sandbox may use,
-//! and its security modules. What a feature *does* is found by probing it (crate `sys`); these
-//! facts explain why a probe failed.
+//! Reads facts about the running kernel: version, the settings that decide what a sandbox may use, and its security
+//! modules. A probe (crate `sys`) finds out whether a feature *works*; these facts explain why a probe failed.
 
 use std::fmt;
 use std::path::Path;
@@ -46,7 +45,7 @@ impl fmt::Display for Release {
     }
 }
 
-/// Facts about the kernel. `None`: the kernel doesn't have the knob, or doesn't tell us.
+/// Facts about the kernel. `None`: the kernel doesn't have the setting, or doesn't tell us.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
     /// `kernel.osrelease`.
@@ -55,8 +54,8 @@ pub struct Kernel {
     pub max_user_namespaces: Option<u64>,
     /// `kernel.unprivileged_userns_clone` (Debian's patch); 0 forbids them to ordinary users.
     pub unprivileged_userns_clone: Option<u64>,
-    /// `kernel.apparmor_restrict_unprivileged_userns` (Ubuntu since 23.10); 1 takes all
-    /// capabilities inside from programs without a profile.
+    /// `kernel.apparmor_restrict_unprivileged_userns` (Ubuntu since 23.10); 1 removes all capabilities inside from
+    /// programs without a profile.
     pub apparmor_restrict_unprivileged_userns: Option<u64>,
     /// `kernel.cap_last_cap`: the highest capability that there is.
     pub cap_last_cap: Option<u64>,
@@ -79,7 +78,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Reads the facts; `proc` and `sys` are `/proc` and `/sys` but in tests.
+    /// Reads the facts; `proc` and `sys` are `/proc` and `/sys` except in tests.
     #[must_use]
     pub fn read(proc: &Path, sys: &Path) -> Self {
         let sysctl = |name: &str| read_attribute(&proc.join("sys").join(name));
@@ -105,8 +104,8 @@ impl Kernel {
         }
     }
 
-    /// Why an ordinary user may not make user namespaces with capabilities, as far as knobs say;
-    /// the value is the knob's name.
+    /// The name of the setting that keeps an ordinary user from making user namespaces with capabilities, if one of
+    /// the known settings does.
     #[must_use]
     pub fn user_namespaces_restricted_by(&self) -> Option<&'static str> {
         if self.max_user_namespaces == Some(0) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host's root looks like, and which of its directories the view `system` shows.
+//! Describes the host's root directory, and which of its directories the view `system` shows.
 //!
-//! Each directory shown is one mount at launch (about 6 µs), so the table is short: what programs
-//! can't run without, and what other system directories link to. Data that only some programs
-//! read (`/var/lib/dpkg`, `/srv`, `/var/cache`) is left to the policy.
+//! Each shown directory is one mount at launch (about 6 µs), so the table is short: directories that programs can't
+//! run without, and the targets of links in other system directories. Data that only some programs read
+//! (`/var/lib/dpkg`, `/srv`, `/var/cache`) is left to the policy.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 /// Names in the root that are directories on some distributions and links into `/usr` on others.
 pub const MERGED: [&str; 6] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
-/// System directories of the view `system`, and why each is there. Only those that exist count.
-/// Left out on purpose: `/snap` (a snap needs snapd and its setuid launcher), `/run/wrappers`
-/// (setuid programs), `/nix/var/nix/daemon-socket` and its kind (connecting works through a
-/// read-only mount, so showing the directory would hand out the daemon).
+/// System directories of the view `system`, and why each is there. Only those that exist count. These are left out on
+/// purpose: `/snap` (a snap needs snapd and its setuid launcher), `/run/wrappers` (setuid programs),
+/// `/nix/var/nix/daemon-socket` and similar ones (connecting works through a read-only mount, so showing the
+/// directory would give access to the daemon).
 pub const SYSTEM: [(&str, &str); 11] = [
     ("/usr", "programs, libraries and their data"),
     ("/etc", "configuration that libraries and programs read"),
@@ -40,10 +40,10 @@ pub struct RootName {
     pub kind: RootKind,
 }
 
-/// What a name in the root is.
+/// What is at a name in the root.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RootKind {
-    /// A symbolic link with this content, as it stands (often relative: `usr/bin`).
+    /// A symbolic link with this unresolved content (often relative: `usr/bin`).
     Symlink(PathBuf),
     /// A directory of its own, which the view must mount.
     Directory,
@@ -54,7 +54,7 @@ pub enum RootKind {
 pub struct SystemDirectory {
     /// Where programs look for it.
     pub path: PathBuf,
-    /// Where it really is.
+    /// Its canonical path.
     pub canonical: PathBuf,
     /// Why it is shown.
     pub why: String,
@@ -70,8 +70,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Reads the layout below `root`, which is `/` but in tests. Paths in the answer are as seen
-    /// from that root, apart from `canonical`.
+    /// Reads the layout below `root`, which is `/` except in tests. Paths in the result are as seen from that root,
+    /// except `canonical`.
     #[must_use]
     pub fn read(root: &Path) -> Self {
         let merged = MERGED
@@ -95,8 +95,8 @@ impl Layout {
         Self { merged, system }
     }
 
-    /// Whether the view `system` shows `path` already, so that nothing more need be mounted.
-    /// Give a canonical path: a link in a system directory may lead anywhere.
+    /// Whether the view `system` shows `path` already, so that no further mount is needed. `path` must be canonical:
+    /// a link in a system directory may lead anywhere.
     #[must_use]
     pub fn shows(&self, path: &Path) -> bool {
         self.system

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 #![forbid(unsafe_code)]
-//! Facts about this host. Reads only: nothing here writes, runs a program or changes the process,
-//! and what to do with a fact is decided elsewhere.
+//! Facts about this host. This crate only reads: its code doesn't write, run a program or change the process, and
+//! other crates decide what to do with a fact.
 //!
-//! Everything takes what it asks about as parameters (paths, an [`Environment`]), so that tests
-//! build a home in a temporary directory. What a *project* wrote is read bounded, without
-//! following its links, and believed only with proof ([`worktree`], [`virtualenv`]).
+//! All functions take their subjects as parameters (paths, an [`Environment`]), so that tests can build a home in a
+//! temporary directory. Files that a *project* wrote are read up to a bound, without following their links, and
+//! trusted only with proof ([`worktree`], [`virtualenv`]).
 //!
 //! In reading order:
 //!
-//! - [`environment`], [`file`](mod@file), [`trusted`], [`fingerprint`]: the ground: variables, bounded reads,
-//!   and what a file was;
+//! - [`environment`], [`file`](mod@file), [`trusted`], [`fingerprint`]: the basis: variables, bounded reads,
+//!   and a file's state at a moment;
 //! - [`account`], [`places`], [`layout`], [`resolver`]: the user, Palisade's own directories, the
 //!   system's directories, name resolution;
 //! - [`toolchain`], [`worktree`], [`virtualenv`], [`gitconfig`]: what a developer's command needs
-//!   beside its working directory;
-//! - [`executable`], [`walk`](mod@walk), [`names`], [`links`]: what a command is; paths that match a pattern; links,
-//!   looked at once, and those on the way of a path;
-//! - [`elf`], [`closure`], [`needs`]: which files a program is loaded with, and what else is its own;
+//!   in addition to its working directory;
+//! - [`executable`], [`walk`](mod@walk), [`names`], [`links`]: which program a command is; paths that match a pattern;
+//!   a cache of names and links; the links along a path;
+//! - [`elf`], [`closure`], [`needs`]: which files are loaded with a program, and which directories belong to it;
 //! - [`kernel`], [`mounts`], [`cgroup`], [`machine`]: what the kernel allows, which limits can be set, and
-//!   what a measurement was made on.
+//!   on which machine a measurement was made.
 
 pub mod account;
 pub mod cgroup;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The symbolic links on the way of a path, each with its own place and target.
+//! Finds the symbolic links along a path, each with its own place and target.
 //!
-//! A link in a directory that a sandboxed command can write to leads wherever that command wants. Who follows it for a
-//! grant, or passes what it leads to, gives the command a file of its choice. So a path is walked name by name, and
-//! each link is told before it is followed: [`Way::escape`] finds the one that leads out of such directories.
+//! A sandboxed command that can write to a directory controls where the links in it lead. If Palisade followed such a
+//! link for a grant, or passed its target on, the command could choose any file. So a path is walked name by name,
+//! and each link is reported before it is followed: [`Way::escape`] finds the link that leads out of such
+//! directories.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -13,35 +14,35 @@ use rustix::io::Errno;
 
 use crate::names::Names;
 
-/// As many links as the kernel follows in one path.
+/// The most links that the kernel follows in one path.
 const LINKS: usize = 40;
 
-/// A symbolic link on the way of a path.
+/// A symbolic link along a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Where it is: absolute, the directories above it without links.
+    /// The link's path: absolute, without links in the directories above.
     pub place: PathBuf,
-    /// What it says, as it says it: perhaps relative to the directory that it is in.
+    /// The link's content, unresolved: it may be relative to the link's directory.
     pub target: PathBuf,
 }
 
-/// The way of a path.
+/// The result of walking a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Way {
     /// The links in the order in which they are met.
     pub links: Vec<Link>,
-    /// Where the path ends: absolute, without links, `.` and `..`. From the first name that isn't there on, names are
-    /// taken as they stand.
+    /// Where the path ends: absolute, without links, `.` and `..`. The part from the first missing name on is
+    /// appended unchanged.
     pub end: PathBuf,
-    /// Whether something is there.
+    /// Whether the end exists.
     pub there: bool,
 }
 
 impl Way {
-    /// The link at or below one of the directories `trees` by which the path ends in none of them; the last, if several
-    /// lie there. `None`: the path meets no link there, or ends in one of them all the same.
+    /// The link at or below one of the directories `trees` that leads the path out of them; the last one, if there
+    /// are several. `None`: the path meets no link there, or still ends in one of them.
     ///
-    /// `trees` are absolute and without links. A link above a tree isn't in it.
+    /// `trees` are absolute and without links. A link above a tree isn't in the tree.
     #[must_use]
     pub fn escape<'w>(&'w self, trees: &[&Path]) -> Option<&'w Link> {
         let within = |path: &Path| trees.iter().any(|tree| path.starts_with(tree));
@@ -55,8 +56,8 @@ impl Way {
 /// Walks an absolute path.
 ///
 /// # Errors
-/// `ELOOP` when there are more links than the kernel would follow, `EINVAL` for a path that isn't absolute, and what
-/// `readlink` says where a directory can't be searched.
+/// `ELOOP` when there are more links than the kernel would follow, `EINVAL` for a path that isn't absolute, and the
+/// error of `readlink` where a directory can't be searched.
 pub fn walk(names: &Names, path: &Path) -> Result<Way, Errno> {
     if !path.is_absolute() {
         return Err(Errno::INVAL);
@@ -96,7 +97,7 @@ pub fn walk(names: &Names, path: &Path) -> Result<Way, Errno> {
     Ok(way)
 }
 
-/// Puts the names of `path` in front of those that are left.
+/// Puts the names of `path` before the remaining ones.
 pub(crate) fn prepend(left: &mut VecDeque<OsString>, path: &Path) {
     for part in path.components().rev() {
         match part {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What machine this is: a measured figure means nothing without it.
+//! Describes the machine: a measured figure has no meaning without it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,14 +11,14 @@ use crate::file::{self, Links, read_attribute};
 /// `/proc/cpuinfo` has about 1.5 KiB per CPU.
 const CPUINFO_CAP: usize = 16 * 1024 * 1024;
 
-/// The machine. `None`: not told.
+/// The machine. `None`: unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// The processor's name.
     pub cpu_model: Option<String>,
     /// Processors online, as the kernel lists them (`0-3,6`).
     pub cpus_online: Option<String>,
-    /// How many that are.
+    /// The number of processors online.
     pub cpu_count: u32,
     /// Memory in KiB.
     pub memory_kib: Option<u64>,
@@ -28,18 +28,19 @@ pub struct Machine {
     pub boost: Option<bool>,
     /// Whether two threads share a core.
     pub smt: Option<bool>,
-    /// Where time comes from; `tsc` is the cheap one.
+    /// The clock source; `tsc` is the fast one.
     pub clocksource: Option<String>,
-    /// Mitigations per vulnerability, as the kernel words them.
+    /// Mitigations per vulnerability, in the kernel's words.
     pub mitigations: BTreeMap<String, String>,
-    /// What it runs on.
+    /// Virtual machine and container.
     pub virtualisation: Virtualisation,
 }
 
-/// A hint at what is below us. The last word on containers is nobody's: these are conventions.
+/// Hints at the virtual machine or container in which the process runs. No interface says reliably whether this is a
+/// container: these are conventions.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Virtualisation {
-    /// The processor says that there is a hypervisor.
+    /// The processor reports a hypervisor.
     pub hypervisor: bool,
     /// Vendor and product by the firmware, or the hypervisor's own name.
     pub platform: Option<String>,
@@ -48,7 +49,7 @@ pub struct Virtualisation {
 }
 
 impl Machine {
-    /// Reads the facts below `root`, which is `/` but in tests.
+    /// Reads the facts below `root`, which is `/` except in tests.
     #[must_use]
     pub fn read(root: &Path) -> Self {
         let attribute = |path: &str| read_attribute(&root.join(path)).filter(|t| !t.is_empty());
@@ -123,7 +124,7 @@ fn field(text: &str, key: &str) -> Option<String> {
     })
 }
 
-/// How many numbers `0-3,6` names.
+/// How many processors a list such as `0-3,6` contains.
 fn count(list: &str) -> u32 {
     list.split(',')
         .filter_map(|range| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is mounted where, as `/proc/PID/mountinfo` says.
+//! Parses the mounts in `/proc/PID/mountinfo`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -8,11 +8,11 @@ use std::path::PathBuf;
 /// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Its number, as `statx` tells it of what is seen there.
+    /// Its number, as `statx` returns it for a path on the mount.
     pub id: u64,
-    /// Where it is.
+    /// Its mount point.
     pub point: PathBuf,
-    /// Which part of its file system is seen there.
+    /// The part of its file system that is mounted.
     pub root: PathBuf,
     /// The file system's device, major and minor.
     pub device: (u32, u32),
@@ -20,11 +20,11 @@ pub struct Mount {
     pub kind: String,
     /// What it was mounted from.
     pub source: PathBuf,
-    /// May nothing be executed there?
+    /// Whether it is mounted with `noexec`.
     pub noexec: bool,
 }
 
-/// The mounts of a `mountinfo`, in its order; a line that isn't whole is left out.
+/// The mounts of a `mountinfo`, in its order. Incomplete lines are left out.
 #[must_use]
 pub fn parse(mountinfo: &[u8]) -> Vec<Mount> {
     mountinfo.split(|&byte| byte == b'\n').filter_map(line).collect()

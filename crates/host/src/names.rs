@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of the file tree, each looked at once while one plan is made: most paths go by the same directories.
+//! Caches lookups in the file tree while one plan is made: most paths share the same directories.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -11,12 +11,12 @@ use std::rc::Rc;
 use foldhash::fast::RandomState;
 use rustix::io::Errno;
 
-/// As many links as the kernel follows in one path.
+/// The most links that the kernel follows in one path.
 const LINKS: usize = 40;
-/// A directory with more entries isn't listed to look for a name in it.
+/// The most entries of a directory that is listed in order to look for a name in it.
 const LISTED: usize = 50_000;
 
-/// What has been seen.
+/// The cache.
 #[derive(Debug, Default)]
 pub struct Names {
     links: RefCell<HashMap<PathBuf, Result<PathBuf, Errno>, RandomState>>,
@@ -25,7 +25,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// What a symbolic link says; `EINVAL` of what is none.
+    /// The content of a symbolic link; `EINVAL` if the path isn't a link.
     ///
     /// # Errors
     /// As `readlink`.
@@ -39,7 +39,7 @@ impl Names {
         found
     }
 
-    /// An absolute path without links and `..`, if there is something.
+    /// An absolute path without links and `..`, if it exists.
     #[must_use]
     pub fn canonical(&self, path: &Path) -> Option<PathBuf> {
         self.follow(path, &mut 0)
@@ -51,7 +51,7 @@ impl Names {
         }
         let found = match path.components().next_back()? {
             Component::RootDir => Some(PathBuf::from("/")),
-            // Of what leads elsewhere it is the parent there.
+            // If the path leads elsewhere, it is the parent there.
             Component::ParentDir => self.follow(path.parent()?, links).map(|mut real| {
                 real.pop();
                 real
@@ -77,14 +77,14 @@ impl Names {
         found
     }
 
-    /// Whether there may be an entry of this name in a directory. The directory is listed, which is worth it for many
-    /// names only.
+    /// Whether a directory may have an entry of this name. The directory is listed, which pays off only for many
+    /// names.
     #[must_use]
     pub fn may_have(&self, directory: &Path, name: &OsStr) -> bool {
         self.listing(directory).may_have(name)
     }
 
-    /// What is in a directory, which is listed once.
+    /// The entries of a directory, which is listed once.
     #[must_use]
     pub fn listing(&self, directory: &Path) -> Rc<Listing> {
         if let Some(known) = self.listings.borrow().get(directory) {
@@ -96,24 +96,24 @@ impl Names {
     }
 }
 
-/// The names in a directory, if that can be told.
+/// The names in a directory, if it can be listed.
 #[derive(Debug)]
 pub struct Listing(Option<HashSet<OsString, RandomState>>);
 
 impl Listing {
-    /// Whether there may be an entry of this name.
+    /// Whether the directory may have an entry of this name.
     #[must_use]
     pub fn may_have(&self, name: &OsStr) -> bool {
         self.0.as_ref().is_none_or(|names| names.contains(name))
     }
 }
 
-/// The names in a directory; `None` if that can't be told.
+/// The names in a directory; `None` if it can't be listed.
 fn list(directory: &Path) -> Option<HashSet<OsString, RandomState>> {
     let entries = match std::fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Some(HashSet::default()),
-        // Searching may be allowed where listing isn't.
+        // A directory may permit searching but not listing.
         Err(_) => return None,
     };
     let mut names = HashSet::default();
@@ -178,7 +178,7 @@ mod tests {
             let path = at(path);
             for _again in 0..2 {
                 let expected = match path.to_str().unwrap() {
-                    // The kernel refuses to go up from a file; nobody names one so.
+                    // The kernel refuses to go up from a file. Real requests don't contain such paths.
                     path if path.ends_with("a/file/..") => Some(at("a").canonicalize().unwrap()),
                     path if path.ends_with("missing/..") => None,
                     _ => path.canonicalize().ok(),

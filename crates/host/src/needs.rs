@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program needs of the host, as far as that can be seen without running it: itself and what it is
-//! reached by, its interpreter, their libraries, and the directories of their own.
+//! Finds out what a program needs of the host, as far as that is visible without running it: the program itself and
+//! the paths by which it is reached, its interpreter, their libraries, and the directories that belong to them.
 //!
-//! Which directories are a program's own isn't written anywhere. By custom they are called like it:
-//! `/usr/lib/NAME`, `/usr/share/NAME`, `/etc/NAME`; what lies in them may be loaded, and its libraries are needed
-//! too. What is called otherwise is known by name (`RELATED`), or must be granted.
+//! No file says which directories belong to a program. By custom they have the program's name: `/usr/lib/NAME`,
+//! `/usr/share/NAME`, `/etc/NAME`. Files in them may be loaded, so the libraries of those files are needed, too.
+//! Directories with other names are in a table (`RELATED`), or must be granted.
 
 mod own;
 
@@ -23,24 +23,24 @@ use own::{Inside, Places};
 /// What a program needs.
 #[derive(Debug, Default)]
 pub struct Needs {
-    /// The program and its interpreters, as they are reached: links aren't followed.
+    /// The program and its interpreters, by the paths by which they are reached: links aren't followed.
     pub programs: Vec<PathBuf>,
-    /// What scripts read.
+    /// Files that scripts read.
     pub files: BTreeSet<PathBuf>,
     /// Libraries and loaders, by the paths by which they are opened.
     pub libraries: BTreeSet<PathBuf>,
-    /// Directories of their own.
+    /// Directories that belong to the programs.
     pub directories: BTreeSet<PathBuf>,
-    /// Libraries that aren't there.
+    /// Missing libraries.
     pub missing: Vec<Missing>,
-    /// Scripts of which it couldn't be told what they need.
+    /// Scripts whose needs couldn't be determined.
     pub unread: Vec<ScriptError>,
 }
 
-/// Why it can't be told what a program needs.
+/// Why the needs of a program can't be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum NeedsError {
-    /// It, or its interpreter, isn't there or can't be executed.
+    /// The program or its interpreter doesn't exist or can't be executed.
     #[error("there is no program {name:?} to be found{}", needed_by(.by))]
     NotFound {
         /// Its name or path.
@@ -54,10 +54,10 @@ pub enum NeedsError {
     /// It can't be loaded.
     #[error(transparent)]
     Closure(#[from] ClosureError),
-    /// Each of these scripts is another's interpreter.
+    /// Each of these scripts is the interpreter of another one.
     #[error("{path} is a script whose interpreter is a script, and so on: more than {LEVELS} levels")]
     TooDeep {
-        /// The last.
+        /// The last one.
         path: PathBuf,
     },
 }
@@ -66,29 +66,31 @@ fn needed_by(by: &Option<PathBuf>) -> String {
     by.as_ref().map_or_else(String::new, |script| format!(", the interpreter of {}", script.shown()))
 }
 
-/// The kernel follows as many interpreters of interpreters (`BINPRM_MAX_RECURSION`); `env` is one more for each.
+/// The depth of interpreters of interpreters that the kernel follows (`BINPRM_MAX_RECURSION`); `env` adds one to
+/// each.
 const LEVELS: usize = 8;
-/// Programs of one command at most, those that scripts name included.
+/// The most programs of one command, including those that scripts name.
 const PROGRAMS: usize = 256;
-/// Where scripts may name files by their paths. A script may be anybody's: what lies elsewhere isn't there because it
-/// says so, but is the user's to grant.
+/// Where scripts may name files by their paths. A script is untrusted: it can't make other files visible by naming
+/// them; the user must grant them.
 const DATA: [&str; 3] = ["/usr", "/etc", "/opt"];
 
-/// For as many programs it is worth while to list the directories in which they are looked for.
+/// From this number of programs on, listing the directories in which they are looked for pays off.
 const MANY: usize = 16;
 
-/// Files in a program's directories whose libraries are looked for.
+/// The most files in a program's directories whose libraries are looked for.
 const LOADABLE: usize = 20_000;
-/// What a program needs that can't be seen.
+/// A program's further needs, which can't be seen in its files.
 #[derive(Debug, Default, Clone)]
 pub struct More {
-    /// Programs that it starts, by name or path; those that aren't there don't count.
+    /// Programs that it starts, by name or path; missing ones are ignored.
     pub programs: Vec<OsString>,
     /// Libraries that it opens, and directories of them.
     pub libraries: Vec<PathBuf>,
 }
 
-/// Tells what `command` needs, found as `execvp` finds it; and what `line` names, if it is a shell that is given one.
+/// Finds out what `command`, found as `execvp` finds it, needs; and what the shell line `line` names, if `command` is
+/// a shell that gets one.
 ///
 /// # Errors
 /// [`NeedsError`].
@@ -106,7 +108,7 @@ pub fn of(
     let mut search = Search { needs: &mut needs, path, cwd, libraries, names, many, later: Vec::new() };
     search.program(command, None, 0, true)?;
     for program in &more.programs {
-        // A profile names what may be wanted, wherever it is used.
+        // A profile names programs that may be needed; missing ones are no error.
         let _absent = search.program(program, None, 0, false);
     }
     if let Some(line) = line {
@@ -129,7 +131,7 @@ pub fn of(
     pending.extend(directories.into_iter().map(|directory| (directory, true)));
     let mut looked_into = BTreeSet::new();
     while let Some((directory, loads)) = pending.pop() {
-        // One that a script names is there already, and may hold something to load all the same.
+        // A script may have named the directory already, and it may still contain files to load.
         needs.directories.insert(directory.clone());
         if !loads || !looked_into.insert(directory.clone()) {
             continue;
@@ -147,13 +149,13 @@ pub fn of(
     }
     loadable.truncate(LOADABLE);
     for closure in libraries.closures(&loadable).into_iter().flatten() {
-        // The file itself lies in a directory that is there as a whole.
+        // The file itself lies in a directory that is shown as a whole.
         needs.libraries.extend(closure.objects.into_iter().skip(1));
     }
     Ok(needs)
 }
 
-/// Where programs are looked for, and what has been found.
+/// The places to search for programs, and the results so far.
 struct Search<'s> {
     needs: &'s mut Needs,
     path: Option<&'s OsStr>,
@@ -161,12 +163,12 @@ struct Search<'s> {
     libraries: &'s Libraries,
     names: &'s Names,
     many: bool,
-    /// Programs whose libraries are still to be found, and may be missing.
+    /// Programs whose libraries are still to be found. Their libraries may be missing.
     later: Vec<PathBuf>,
 }
 
 impl Search<'_> {
-    /// Adds a program and what it is loaded or interpreted with. One that is `wanted` must be such that it can be.
+    /// Adds a program and the files that are loaded for it or interpret it. If it is `wanted`, a failure is an error.
     fn program(
         &mut self,
         command: &OsStr,
@@ -203,7 +205,8 @@ impl Search<'_> {
                 self.needs.missing.extend(closure.missing);
             }
             Kind::Script(interpreter) => {
-                // A script of the user's may hold anything, and whoever names it as an interpreter could read it.
+                // A user's script may contain secrets. If it counted as an interpreter, a script that names it would
+                // make it visible inside.
                 let is_program = |path: &Path| self.is_data(path) || self.libraries.has(path);
                 if !is_program(&interpreter.program) {
                     let name = interpreter.program.into_os_string();
@@ -218,7 +221,7 @@ impl Search<'_> {
                     self.script(&real, level)?;
                 }
             }
-            // The kernel refuses it, and who started it tries it as a script of the shell.
+            // The kernel refuses the file, and the program that started it then runs it as a shell script.
             Kind::Unknown => {
                 self.program(OsStr::new("/bin/sh"), Some(&real), level + 1, wanted)?;
                 self.script(&real, level)?;
@@ -227,12 +230,12 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Whether a script may name this: what it leads to is the system's, by whatever way it is named.
+    /// Whether a script may name this path: its canonical path must be the system's, whatever path the script uses.
     fn is_data(&self, path: &Path) -> bool {
         self.names.canonical(path).is_some_and(|real| DATA.iter().any(|top| real.starts_with(top)))
     }
 
-    /// Adds what a shell script names and what is there.
+    /// Adds the existing files that a shell script names.
     fn script(&mut self, path: &Path, level: usize) -> Result<(), NeedsError> {
         self.named(script::read(path), path, level)
     }
@@ -255,7 +258,7 @@ impl Search<'_> {
                 continue;
             }
             if self.needs.programs.len() < PROGRAMS && level + 1 < LEVELS {
-                // What isn't there, or is none after all, the script can't run either.
+                // If the file is missing or isn't a program, the script can't run it either.
                 let _absent = self.program(OsStr::new(command), Some(path), level + 1, false);
             }
         }
@@ -269,7 +272,7 @@ impl Search<'_> {
             }
         }
         for path in &named.paths {
-            // `/usr/share` alone would be everything.
+            // `/usr/share` alone would show everything in it.
             let deep = |path: PathBuf| path.components().count() > 3;
             let named = self.is_data(path) && self.names.canonical(path).is_some_and(deep);
             if named && path.is_dir() {
@@ -313,7 +316,7 @@ mod tests {
         assert_eq!(without.programs[1], Path::new("/bin/sh"));
     }
 
-    /// A script can't have anything shown by naming it but what is the system's.
+    /// By naming files, a script can only make the system's files visible.
     #[test]
     fn a_script_names_nothing_of_the_users() {
         let directory = tempfile::tempdir().unwrap();
@@ -339,7 +342,7 @@ mod tests {
         assert!(needs.programs.contains(&PathBuf::from("/usr/bin/env")));
     }
 
-    /// A directory may be named by a script and by a profile: what is loaded from it is found either way.
+    /// A script and a profile may name the same directory: the libraries for its files are found in both cases.
     #[test]
     fn a_directory_that_is_named_twice_is_looked_into() {
         let directory = tempfile::tempdir().unwrap();
@@ -380,13 +383,13 @@ mod tests {
         assert!(said.contains("\"no-such\""), "{said}");
         let said = needs(Path::new("no-such")).unwrap_err().to_string();
         assert_eq!(said, "there is no program \"no-such\" to be found");
-        // Scripts of somebody's as interpreters, itself among them.
+        // A user's scripts as interpreters, one of them the script itself.
         let other = script(directory.path(), "other", "#!/bin/sh\n");
         for interpreter in [&other, &directory.path().join("loop")] {
             let problem = needs(&script(directory.path(), "loop", &format!("#!{}\n", interpreter.display())));
             assert!(matches!(problem, Err(NeedsError::NotFound { by: Some(_), .. })), "{problem:?}");
         }
-        // Each names the next on the path.
+        // Each script names the next one on the path.
         let mut next = "sh".to_owned();
         for level in 0..=LEVELS {
             script(directory.path(), &format!("level-{level}"), &format!("#!/usr/bin/env {next}\n"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where Palisade's own files are, and whether to believe them.
+//! Finds the places of Palisade's own files, and checks whether they can be trusted.
 //!
-//! A policy file that somebody else may write is no policy: before a layer is read, the file and
-//! every directory above it must belong to root or to the user and be writable by nobody else.
+//! A policy file that another user may write can't be trusted. Before a layer is read, the file and every directory
+//! above it must belong to root or to the user, and no other user may be able to write to them.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub const PROJECT_FILE: &str = ".palisade.toml";
 const EVENTS: &str = "events.sqlite";
 /// The store of learned system calls, in the state directory.
 const SYSCALLS: &str = "syscalls.sqlite";
-/// The store of what was typed, in the state directory.
+/// The store of typed lines, in the state directory.
 const HISTORY: &str = "history.sqlite";
 
 /// Directories by the XDG Base Directory Specification, each ending in `palisade`.
@@ -33,11 +33,11 @@ pub struct Places {
     pub cache: PathBuf,
     /// Approvals, histories, homes of sandboxes: `$XDG_STATE_HOME`, else `~/.local/state`.
     pub state: PathBuf,
-    /// What the user made or installed: `$XDG_DATA_HOME`, else `~/.local/share`.
+    /// Files that the user made or installed: `$XDG_DATA_HOME`, else `~/.local/share`.
     pub data: PathBuf,
     /// Sockets, and the list of running sandboxes: `$XDG_RUNTIME_DIR`, else `/tmp/palisade-UID`.
     pub runtime: PathBuf,
-    /// Where launches of this user have it whose environment says something else.
+    /// Runtime directories of this user's launches in other environments, whose variables have other values.
     pub other_runtimes: Vec<PathBuf>,
     /// [`ADMINISTRATOR`].
     pub administrator: PathBuf,
@@ -79,7 +79,7 @@ impl Places {
         self.state.join(SYSCALLS)
     }
 
-    /// The store of what was typed.
+    /// The store of typed lines.
     #[must_use]
     pub fn history(&self) -> PathBuf {
         self.state.join(HISTORY)
@@ -91,7 +91,7 @@ impl Places {
         self.own().chain([self.administrator.as_path(), &self.distribution]).collect()
     }
 
-    /// All directories that are this user's.
+    /// All directories that belong to this user.
     pub fn own(&self) -> impl Iterator<Item = &Path> {
         [&self.config, &self.cache, &self.state, &self.data]
             .into_iter()
@@ -99,27 +99,27 @@ impl Places {
             .chain(self.runtimes())
     }
 
-    /// The runtime directories of this user's launches, that of this environment first.
+    /// The runtime directories of this user's launches. The first one is that of this environment.
     pub fn runtimes(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(&self.runtime).chain(&self.other_runtimes).map(PathBuf::as_path)
     }
 }
 
-/// Where a user without a session has the runtime directory. It isn't gone after logout, and anybody can have made it:
-/// whoever uses it checks whose it is.
+/// The runtime directory of a user without a session. It stays after logout, and any user can have made it: the code
+/// that uses it must check its owner.
 #[must_use]
 pub fn without_session(uid: u32) -> PathBuf {
     PathBuf::from(format!("/tmp/palisade-{uid}"))
 }
 
-/// The runtime directories of a user whose environment isn't known.
+/// The runtime directories of a user whose environment is unknown.
 #[must_use]
 pub fn runtimes(uid: u32) -> [PathBuf; 2] {
     [PathBuf::from(format!("/run/user/{uid}/palisade")), without_session(uid)]
 }
 
-/// The project's file that holds for `cwd`: the nearest one going up, not beyond `home` (whose
-/// own file would hold for everything below) and never in `/`.
+/// The project's file that applies to `cwd`: the nearest one upwards, but not in or above `home` (a file in `home`
+/// would apply to everything below) and never in `/`.
 #[must_use]
 pub fn project_file(cwd: &Path, home: &Path) -> Option<PathBuf> {
     cwd.ancestors()
@@ -128,12 +128,12 @@ pub fn project_file(cwd: &Path, home: &Path) -> Option<PathBuf> {
         .find(|file| rustix::fs::lstat(file).is_ok())
 }
 
-/// Whose word counts.
+/// The user and group that are trusted, in addition to root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trustee {
-    /// The user; root counts beside them.
+    /// The user; root is trusted, too.
     pub uid: u32,
-    /// The user's own group if nobody else is in it, see
+    /// The user's own group if it has no other member, see
     /// [`Account::private_group`](crate::account::Account::private_group).
     pub private_group: Option<u32>,
 }
@@ -155,16 +155,16 @@ impl From<&Stat> for Permissions {
     }
 }
 
-/// Why a path's content isn't believed.
+/// Why a path's content isn't trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("it belongs to user {uid}")]
     Owner {
         /// The owner.
         uid: u32,
     },
-    /// A group that others may be in can write to it.
+    /// A group that may have other members can write to it.
     #[error("group {gid} may write to it (mode {mode:04o})")]
     GroupWritable {
         /// The group.
@@ -172,7 +172,7 @@ pub enum Distrust {
         /// The permission bits.
         mode: u32,
     },
-    /// Everybody can write to it.
+    /// Every user can write to it.
     #[error("everybody may write to it (mode {mode:04o})")]
     WorldWritable {
         /// The permission bits.
@@ -180,9 +180,9 @@ pub enum Distrust {
     },
 }
 
-/// Judges one path by its owner and mode. A directory with the sticky bit (`/tmp`) may be
-/// writable by others: they can't rename or remove what isn't theirs in it. Only an *ancestor*
-/// may be such: pass `ancestor` false for the file itself.
+/// Judges one path by its owner and mode. A directory with the sticky bit (`/tmp`) may be writable by other users:
+/// they can't rename or remove files of others in it. This applies only to an *ancestor*: pass `ancestor` false for
+/// the file itself.
 ///
 /// # Errors
 /// The [`Distrust`] found.
@@ -215,7 +215,7 @@ pub enum TrustError {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// The path, or one above it, may be changed by others.
+    /// Other users may change the path, or one above it.
     #[error("{path} isn't trusted: {reason}")]
     Distrusted {
         /// The path that is the reason: the file or a directory above it.
@@ -225,10 +225,9 @@ pub enum TrustError {
     },
 }
 
-/// Checks that nobody but root and the user can change what `path` leads to: the file behind all
-/// links, and every directory above it. Gives the real path; read that one. (Links on the way are
-/// covered by the last step only: who may turn a link may name another file, but not one that
-/// passes this check and isn't the user's or root's.)
+/// Checks that only root and the user can change what `path` leads to: the file behind all links, and every directory
+/// above it. Returns the real path; read that one. (This also covers links along the path: a user who can change a
+/// link can make it lead to another file, but only a file of the user's or root's passes this check.)
 ///
 /// # Errors
 /// [`TrustError`] with the offending path.

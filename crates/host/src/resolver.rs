@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where `/etc/resolv.conf` really is.
+//! Finds the real file behind `/etc/resolv.conf`.
 //!
-//! On most distributions it is a link into `/run` (systemd-resolved, NetworkManager, resolvconf),
-//! and the views replace `/run`: with the host's network and a dangling link no name resolves.
+//! On most distributions it is a link into `/run` (systemd-resolved, NetworkManager, resolvconf), and the views
+//! replace `/run`. With the host's network and a dangling link, name resolution fails.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::file::{self, FileError, Links};
 
-/// As many links as the kernel follows in one lookup.
+/// The most links that the kernel follows in one lookup.
 const MAX_LINKS: usize = 40;
 
-/// A resolver configuration of more than this is none.
+/// The largest file that can be a resolver configuration.
 const CAP: usize = 64 * 1024;
 
 /// The resolver's configuration.
@@ -21,15 +21,15 @@ const CAP: usize = 64 * 1024;
 pub struct Resolver {
     /// The file itself, without links: what to mount.
     pub file: PathBuf,
-    /// Where to mount it when its place isn't shown: the first path outside the configuration's
-    /// own directory that the links lead to. One mount there makes `/etc/resolv.conf` work
-    /// whatever further links there were. `None`: the file lies in that directory itself.
+    /// Where to mount it when its place isn't shown: the first path outside the configuration's own directory to
+    /// which the links lead. One mount there makes `/etc/resolv.conf` work, whatever further links follow. `None`:
+    /// the file lies in that directory itself.
     pub appears_at: Option<PathBuf>,
     /// The name servers it lists, as text.
     pub nameservers: Vec<String>,
 }
 
-/// Why the resolver's configuration can't be had.
+/// Why the resolver's configuration can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolverError {
     /// A link leads nowhere, or in a circle.
@@ -37,7 +37,7 @@ pub enum ResolverError {
     Dangling {
         /// The configuration.
         path: PathBuf,
-        /// What is missing.
+        /// The missing target.
         target: PathBuf,
     },
     /// The file can't be read.
@@ -72,7 +72,7 @@ pub fn read(path: &Path) -> Result<Option<Resolver>, ResolverError> {
     Ok(Some(Resolver { file, appears_at, nameservers: nameservers(&bytes) }))
 }
 
-/// Removes `.` and `..` by the text. Right for links as distributions set them
+/// Removes `.` and `..` by the text alone. This is correct for links as distributions make them
 /// (`../run/systemd/resolve/stub-resolv.conf`); `file` comes from the kernel's own resolution.
 fn lexical(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a shell script names: programs, scripts that it reads, paths. Seen in its text; nothing of it is executed.
+//! Finds the programs, sourced scripts and paths that a shell script names, in its text; nothing of it is executed.
 //!
-//! The text itself is read by `palisade-shell-syntax`. Words are followed as far as they are constant: literal text, and
-//! variables that are assigned such text anywhere in the script, whichever assignment it may be when it counts. What
-//! only running would tell stays out.
+//! `palisade-shell-syntax` parses the text. Words are followed as far as they are constant: literal text, and
+//! variables that are assigned such text anywhere in the script, whichever assignment applies at that point. Values
+//! that only a run would show aren't included.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,24 +22,24 @@ mod tests;
 /// Longer scripts aren't read.
 const CAP: usize = 1 << 20;
 
-/// What a script names.
+/// The names in a script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
-    /// Commands, by name or path, that are no function of its own and not built into every shell.
+    /// Commands, by name or path, except the script's own functions and commands that are built into every shell.
     pub commands: BTreeSet<String>,
-    /// Scripts that it reads as its own text.
+    /// Scripts that it sources.
     pub sourced: BTreeSet<PathBuf>,
     /// Absolute paths in its words.
     pub paths: BTreeSet<PathBuf>,
 }
 
-/// Why it can't be told what a script names.
+/// Why the names in a script can't be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// It can't be read, or is too long.
     #[error(transparent)]
     Read(#[from] FileError),
-    /// It isn't what a shell would take, or too deep or long to be told.
+    /// It isn't valid shell, or too deep or long to be parsed.
     #[error("can't parse {path}: {reason}")]
     Parse {
         /// The script.
@@ -71,7 +71,7 @@ fn understood(text: &str, path: &Path) -> Result<Script, ScriptError> {
     naming::named(text, &own).map_err(|reason| ScriptError::Parse { path: path.to_owned(), reason })
 }
 
-/// Whether an interpreter, by its file name, is a shell whose scripts are understood.
+/// Whether an interpreter, by its file name, is a shell whose scripts this module can parse.
 #[must_use]
 pub fn is_shell(name: &str) -> bool {
     matches!(name, "sh" | "dash" | "bash" | "ash" | "ksh" | "mksh" | "zsh" | "rbash")

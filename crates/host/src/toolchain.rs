@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Toolchains that people keep in their home, so that `palisade run -- cargo build` works with a
-//! home that is otherwise the sandbox's own.
+//! Finds toolchains that users keep in their home, so that `palisade run -- cargo build` works although the rest of
+//! the home is the sandbox's own.
 //!
-//! Found by presence, from a table; never by asking a tool. What a variable points to counts only
-//! if it looks like what the variable is for, and nothing that would show the home itself, `/` or
-//! a directory of secrets is accepted. All of it is meant to be shown read-only and executable.
+//! They are found by presence, from a table; no tool is run. The value of a variable counts only if the directory has
+//! the content that the variable promises. A path is refused if it would show the home itself, `/` or a directory of
+//! secrets. All of them are meant to be shown read-only and executable.
 
 mod table;
 
@@ -41,20 +41,20 @@ pub struct Toolchain {
     pub kind: Kind,
     /// Where programs look for it; the last component may be a link.
     pub path: PathBuf,
-    /// Where it really is.
+    /// Its canonical path.
     pub canonical: PathBuf,
     /// Why it is shown.
     pub why: String,
 }
 
-/// Something that was named and isn't shown.
+/// A path that was named but isn't shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
-    /// The variable that names it; `None` for a row of the table that a link leads astray.
+    /// The variable that names it; `None` for a row of the table whose link leads to a refused place.
     pub variable: Option<String>,
     /// The path named.
     pub path: PathBuf,
-    /// Why not.
+    /// Why it isn't shown.
     pub reason: Reason,
 }
 
@@ -70,7 +70,7 @@ pub enum Reason {
     /// It is in `/proc`, `/sys`, `/dev` or `/run`.
     #[error("it is in a directory of the kernel's or of running services")]
     Kernel,
-    /// Nothing there looks like what the variable is for.
+    /// The directory doesn't have the content that the variable promises.
     #[error("it doesn't look like what the variable is for")]
     Unlike,
     /// It isn't absolute, or has `..` in it.
@@ -86,11 +86,11 @@ pub enum Reason {
 pub struct Toolchains {
     /// Those to be shown, none inside another.
     pub found: Vec<Toolchain>,
-    /// What was named and isn't shown.
+    /// Paths that were named but aren't shown.
     pub refused: Vec<Refused>,
 }
 
-/// Finds the toolchains of the user with this `home`. What `layout` shows anyway is left out.
+/// Finds the toolchains of the user with this `home`. Directories that `layout` shows anyway are left out.
 #[must_use]
 pub fn find(home: &Path, environment: &Environment, layout: &Layout) -> Toolchains {
     let judge = Judge::new(home, layout);
@@ -122,13 +122,12 @@ pub fn find(home: &Path, environment: &Environment, layout: &Layout) -> Toolchai
     all
 }
 
-/// Where toolchains of a home would be, there or not: what decides whether [`find`] has changed
-/// its mind.
+/// Where toolchains of a home would be, existing or not: a change of these paths can change the result of [`find`].
 pub fn candidates(home: &Path) -> impl Iterator<Item = PathBuf> {
     table::HOME.iter().map(|row| home.join(row.path))
 }
 
-/// Whether a variable of this name says where a toolchain is.
+/// Whether a variable of this name names a toolchain's place.
 #[must_use]
 pub fn is_variable(name: &[u8]) -> bool {
     table::VARIABLES.iter().any(|variable| variable.name.as_bytes() == name)
@@ -137,25 +136,25 @@ pub fn is_variable(name: &[u8]) -> bool {
 /// A directory of `PATH` that the view doesn't show by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathDirectory {
-    /// As it stands in `PATH`.
+    /// As it is written in `PATH`.
     pub path: PathBuf,
-    /// Where it really is.
+    /// Its canonical path.
     pub canonical: PathBuf,
 }
 
-/// What of `PATH` lies outside the system directories.
+/// The directories of `PATH` outside the system directories.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathDirectories {
-    /// May be shown, read-only.
+    /// Those that may be shown, read-only.
     pub found: Vec<PathDirectory>,
-    /// Exist, and aren't shown.
+    /// Those that exist but aren't shown.
     pub refused: Vec<Refused>,
 }
 
-/// Sorts the directories of `PATH`. One inside the home is shown if it is named `bin` or `shims`,
-/// before and after following links, and isn't in a directory of secrets: such directories hold
-/// programs by convention, while a `~/projects/tool` on `PATH` may hold anything. What lies
-/// outside the home and the system directories is left to the policy.
+/// Sorts the directories of `PATH`. A directory inside the home is shown if it is named `bin` or `shims`, before and
+/// after following links, and isn't in a directory of secrets. By convention such directories contain programs, but a
+/// `~/projects/tool` on `PATH` may contain anything. Directories outside the home and the system directories are left
+/// to the policy.
 #[must_use]
 pub fn path_directories(home: &Path, environment: &Environment, layout: &Layout) -> PathDirectories {
     let judge = Judge::new(home, layout);
@@ -187,8 +186,8 @@ fn is_bin(path: &Path) -> bool {
     matches!(path.file_name().and_then(OsStr::to_str), Some("bin" | "shims"))
 }
 
-/// Whether `canonical` may be shown at all to a sandbox of the user with this `home`: not the
-/// home, nothing above it, nothing of secrets or of the kernel.
+/// Whether `canonical` may be shown at all to a sandbox of the user with this `home`: it must not be the home, above
+/// it, or a directory of secrets or of the kernel.
 ///
 /// # Errors
 /// The [`Reason`] why not.
@@ -219,8 +218,7 @@ impl<'a> Judge<'a> {
         Self { home: home.canonicalize().unwrap_or_else(|_| home.to_owned()), layout }
     }
 
-    /// The canonical place of a path that exists and must be mounted; `None` when it doesn't
-    /// exist or is shown already.
+    /// The canonical path of an existing path that must be mounted; `None` when it doesn't exist or is shown already.
     fn place(&self, path: &Path) -> Result<Option<PathBuf>, Reason> {
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
             return Err(Reason::NotPlain);
@@ -229,8 +227,8 @@ impl<'a> Judge<'a> {
             return Ok(None);
         };
         acceptable(&canonical, &self.home)?;
-        // A link in the home into a shown directory still needs its own path inside, so only
-        // what is shown under both names is left out.
+        // A link in the home to a shown directory still needs its own path inside. So only directories that are shown
+        // under both names are left out.
         if self.layout.shows(&canonical) && self.layout.shows(path) {
             return Ok(None);
         }
@@ -243,7 +241,7 @@ impl<'a> Judge<'a> {
         base: &Path,
         found: &mut Vec<Toolchain>,
     ) -> Result<(), Reason> {
-        // The base of a variable of which parts are shown may be the home itself (GOPATH=~).
+        // If only parts of a variable's directory are shown, the directory may be the home itself (GOPATH=~).
         let whole = variable.parts == [""];
         if whole && self.place(base)?.is_none() {
             return Ok(());
@@ -269,9 +267,9 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Drops what lies in something else that is found, by name and in truth.
+/// Drops directories that lie in another found directory, both by name and by canonical path.
 fn outermost(mut all: Vec<Toolchain>) -> Vec<Toolchain> {
-    // Stable, so that of equal paths the table's row stays.
+    // The sort is stable, so that of equal paths the table's row stays.
     all.sort_by_key(|toolchain| toolchain.path.components().count());
     let mut kept: Vec<Toolchain> = Vec::new();
     for toolchain in all {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A home with toolchains, credentials beside them, and misleading variables.
+//! Tests with a home that has toolchains, credentials next to them, and misleading variables.
 
 use super::*;
 use std::fs;

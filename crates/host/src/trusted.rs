@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading a file that nobody but its reader and root can have written or put in its place.
+//! Reads a file that only the reader and root can have written or put in its place.
 //!
-//! Each directory on the way is opened by its name in the one before, and judged by its descriptor; so is the file,
-//! and the descriptor that was judged is the one that is read. A link on the way is followed if it is the reader's or
-//! root's and lies where nobody else can replace it.
+//! Each directory on the path is opened by its name in the one before, and judged by its descriptor. The file is
+//! judged and read by the same descriptor. A link on the path is followed if it belongs to the reader or root, and
+//! lies where no other user can replace it.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -18,12 +18,12 @@ use crate::file::{self, FileError};
 use crate::links::prepend;
 use crate::places::{Distrust, Permissions, Trustee, judge};
 
-/// As many links as the kernel follows in one path.
+/// The most links that the kernel follows in one path.
 const LINKS: usize = 40;
 /// The access control list of a file.
 const ACL: &str = "system.posix_acl_access";
 
-/// Why the file isn't read.
+/// Why the file wasn't read.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustedError {
     /// The path isn't absolute.
@@ -35,12 +35,12 @@ pub enum TrustedError {
     /// The file, a directory above it or a link on the way can't be opened.
     #[error("can't open {path}: {source}")]
     Open {
-        /// Which.
+        /// The path that can't be opened.
         path: PathBuf,
         /// What the kernel said.
         source: Errno,
     },
-    /// Others can change the file, or put another in its place.
+    /// Other users can change the file, or replace it.
     #[error("{path} (owner {}, mode {:04o}) isn't trusted: {reason}", permissions.uid, permissions.mode & 0o7777)]
     Distrusted {
         /// The file, a directory above it or a link on the way.
@@ -50,18 +50,18 @@ pub enum TrustedError {
         /// Why.
         reason: Fault,
     },
-    /// It is no regular file, is larger than its reader takes, or can't be read to its end.
+    /// It isn't a regular file, is larger than the cap, or can't be read to its end.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// What is wrong with a file's owner or permissions.
+/// A fault of a file's owner or permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Its owner and mode.
     #[error(transparent)]
     Mode(#[from] Distrust),
-    /// Its group is the reader's own, and an access control list may name others.
+    /// Its group is the reader's own, and an access control list may name other users.
     #[error("an access control list may let others write to it")]
     Acl,
 }
@@ -78,14 +78,14 @@ pub fn read(path: &Path, trustee: Trustee, cap: usize) -> Result<Vec<u8>, Truste
     Ok(file::read_open(file.into(), path, cap)?)
 }
 
-/// Opens the file for reading, name by name.
+/// Opens the file for reading, component by component.
 fn open(path: &Path, trustee: Trustee) -> Result<OwnedFd, TrustedError> {
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| TrustedError::Open { path, source }
     };
-    // The way so far: each directory with its path, so that `..` leads back.
+    // The directories so far, each with its path, so that `..` leads back.
     let root = PathBuf::from("/");
     let mut way = vec![(rustix::fs::open(&root, directory, Mode::empty()).map_err(failed(&root))?, root)];
     check(way.last(), trustee)?;
@@ -131,7 +131,7 @@ fn open(path: &Path, trustee: Trustee) -> Result<OwnedFd, TrustedError> {
                 let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
                 let file = rustix::fs::openat(above, &name, flags, Mode::empty()).map_err(failed(&at))?;
                 let stat = rustix::fs::fstat(&file).map_err(failed(&at))?;
-                // Judged is what is read, should it be another by now.
+                // The opened file is judged, because it may have been replaced by now.
                 if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
                     return Err(FileError::NotRegular { path: at }.into());
                 }
@@ -145,7 +145,7 @@ fn open(path: &Path, trustee: Trustee) -> Result<OwnedFd, TrustedError> {
     Err(FileError::NotRegular { path: path.to_owned() }.into())
 }
 
-/// Judges the last directory of the way.
+/// Judges the last directory of the path.
 fn check(last: Option<&(OwnedFd, PathBuf)>, trustee: Trustee) -> Result<(), TrustedError> {
     let Some((directory, path)) = last else { return Ok(()) };
     let stat =
@@ -164,17 +164,17 @@ fn judge_open(
     let distrusted = |reason| TrustedError::Distrusted { path: path.to_owned(), permissions, reason };
     judge(permissions, trustee, ancestor).map_err(|reason| distrusted(Fault::Mode(reason)))?;
     let sticky = ancestor && permissions.mode & 0o1000 != 0;
-    // Where there is a list, the group's bits are the most that it gives anybody. So a list matters only where those
-    // let a group write that was just trusted.
+    // With an access control list, the group's bits are the most that the list gives to any user. So a list matters
+    // only if those bits permit writing by a group that was just trusted.
     if !sticky && permissions.mode & 0o020 != 0 && has_acl(fd) {
         return Err(distrusted(Fault::Acl));
     }
     Ok(())
 }
 
-/// Whether an open file has an access control list, or it can't be told.
+/// Whether an open file has an access control list, or that is unknown.
 fn has_acl(fd: BorrowedFd<'_>) -> bool {
-    // The descriptor may be one that only names the file: by this path its attributes can be read.
+    // The descriptor may be one without rights to the content (`O_PATH`): its attributes can be read by this path.
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let mut value = [0_u8; 1024];
     !matches!(rustix::fs::getxattr(path, ACL, &mut value), Err(Errno::NODATA | Errno::OPNOTSUPP))
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn it_is_read_where_only_its_reader_can_write() {
-        // Below a directory that everybody may write to, with the sticky bit.
+        // Below a directory that every user may write to, with the sticky bit.
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         std::fs::create_dir_all(root.join("a/b")).unwrap();
@@ -235,7 +235,7 @@ mod tests {
             [("a/file", 0o666, 0o644), ("a/file", 0o620, 0o600), ("a", 0o777, 0o755), ("a", 0o770, 0o700)]
         {
             let path = root.join(path);
-            // A group of root's own is trusted: nobody else is in it.
+            // Root's own group is trusted, because it has no other member.
             let of_root = path.metadata().is_ok_and(|found| {
                 use std::os::unix::fs::MetadataExt;
                 found.gid() == 0
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn what_is_somebody_elses_isnt_read() {
         if !rustix::process::geteuid().is_root() {
-            // Only root can give a file away.
+            // Only root can change a file's owner.
             return;
         }
         let directory = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Python's virtual environments, and the interpreter behind them.
+//! Finds Python's virtual environments, and the interpreter behind each.
 //!
-//! An environment in a project (`.venv`) holds links to a Python installed elsewhere; its
-//! `pyvenv.cfg` says where. The project controls that file, so it is believed only if it names a
-//! Python in a place where version managers put them.
+//! An environment in a project (`.venv`) contains links to a Python that is installed elsewhere; its `pyvenv.cfg`
+//! names the place. The project controls that file, so its value is trusted only if it names a Python in a place
+//! where version managers install them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -31,7 +31,7 @@ const VERSIONS: [&str; 9] = [
     ".conda/envs",
 ];
 
-/// Below the home: conda's prefixes, which are a Python themselves and have more in `envs`.
+/// Below the home: conda's prefixes, which are themselves a Python and have more in `envs`.
 const PREFIXES: [&str; 4] = ["miniconda3", "anaconda3", "miniforge3", "mambaforge"];
 
 /// A virtual environment.
@@ -52,14 +52,14 @@ pub enum Base {
     Known {
         /// As `pyvenv.cfg` names it (often a link to a version).
         prefix: PathBuf,
-        /// Where it really is.
+        /// Its canonical path.
         canonical: PathBuf,
     },
-    /// Not believed.
+    /// Not trusted.
     Rejected {
         /// What `pyvenv.cfg` names; empty if it names nothing.
         home: PathBuf,
-        /// Why not.
+        /// Why it isn't trusted.
         reason: Rejection,
     },
 }
@@ -78,8 +78,7 @@ pub enum Rejection {
     Unknown,
 }
 
-/// Finds the environments that hold for `cwd`: the active one (`$VIRTUAL_ENV`), then `.venv` and
-/// `venv` in it.
+/// Finds the environments that apply to `cwd`: the active one (`$VIRTUAL_ENV`), then `.venv` and `venv` in it.
 #[must_use]
 pub fn find(cwd: &Path, home: &Path, environment: &Environment, layout: &Layout) -> Vec<VirtualEnvironment> {
     let active = environment.absolute("VIRTUAL_ENV").map(Path::to_path_buf);
@@ -104,8 +103,7 @@ fn base(root: &Path, home: &Path, layout: &Layout) -> Base {
     else {
         return rejected(PathBuf::new(), Rejection::Unreadable);
     };
-    // `home` is the directory of the executable. The prefix is the one above, for Python as it
-    // is laid out on Unix.
+    // `home` is the directory of the executable. The prefix is the directory above, in Python's layout on Unix.
     let canonical_bin = bin.canonicalize().ok().filter(|bin| bin.is_dir());
     let (Some(canonical_bin), true) = (canonical_bin, bin.is_absolute()) else {
         return rejected(bin, Rejection::Missing);
@@ -123,7 +121,7 @@ fn base(root: &Path, home: &Path, layout: &Layout) -> Base {
     Base::Known { prefix: prefix.to_owned(), canonical: canonical.to_owned() }
 }
 
-/// Both names must be of one installed version: the one named is mounted, the real one is read.
+/// Whether both paths are of one installed version: the named one is mounted, the canonical one is read.
 fn is_known(prefix: &Path, canonical: &Path, home: &Path) -> bool {
     let real_home = home.canonicalize().unwrap_or_else(|_| home.to_owned());
     let one_of = |path: &Path, home: &Path| {

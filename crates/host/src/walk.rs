@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finding paths below a directory, for patterns such as `**/.env`.
+//! Finds paths below a directory, for patterns such as `**/.env`.
 //!
-//! What is walked may be hostile: it is bounded by a number of entries, and no symbolic link is
-//! followed, neither in the last component nor, should one be swapped in during the walk, in any
-//! other (`openat2` with `RESOLVE_NO_SYMLINKS` below a descriptor of the base).
+//! The directory's content may be hostile. So the number of entries is bounded, and no symbolic link is followed,
+//! neither in the last component nor in any other, even if a directory is replaced by a link during the walk
+//! (`openat2` with `RESOLVE_NO_SYMLINKS` below a descriptor of the base).
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -15,10 +15,10 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// Entries looked at before a walk gives up: about ten times a large monorepo, some seconds.
+/// How many entries a walk reads before it gives up: about ten times a large monorepo, some seconds.
 pub const DEFAULT_LIMIT: usize = 2_000_000;
 
-/// One `getdents64` fills at most this; 32 KiB hold about a thousand entries.
+/// The buffer for one `getdents64`: 32 KiB hold about a thousand entries.
 const BUFFER: usize = 32 * 1024;
 
 /// What an entry is.
@@ -34,15 +34,14 @@ pub enum FileKind {
     Other,
 }
 
-/// What to do with an entry.
+/// The visitor's decision about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Visit {
-    /// It is one of those looked for. A directory that matches isn't descended into: what holds
-    /// for it holds for what is below.
+    /// It matches. A matching directory isn't descended into: the decision about it applies to everything below.
     Match,
     /// Look below it, if it is a directory.
     Descend,
-    /// Leave it and what is below.
+    /// Skip it and everything below.
     Skip,
 }
 
@@ -51,12 +50,12 @@ pub enum Visit {
 pub struct Walk {
     /// The matches, sorted.
     pub matches: Vec<PathBuf>,
-    /// Directories that couldn't be read: a rule may not hold for what is below them.
+    /// Directories that couldn't be read: a rule may not apply to entries below them.
     pub unreadable: Vec<Unreadable>,
-    /// How many entries were looked at.
+    /// How many entries were read.
     pub entries: usize,
-    /// How many directories were removed, renamed or replaced between being listed and being looked into: what was in them may
-    /// be where the walk had been already.
+    /// How many directories were removed, renamed or replaced between being listed and being opened: their content
+    /// may be where the walk has been already.
     pub moved: usize,
 }
 
@@ -88,7 +87,7 @@ pub enum WalkError {
         /// The bound.
         limit: usize,
     },
-    /// Directories are renamed, replaced or removed faster than they can be looked through.
+    /// Directories are renamed, replaced or removed faster than the walk can read them.
     #[error(
         "directories below {path} are renamed or removed all the time: what the pattern finds can't be told"
     )]
@@ -98,8 +97,8 @@ pub enum WalkError {
     },
 }
 
-/// Walks below `base` and asks `visit` about each entry (its absolute path if `base` is one).
-/// `base` itself is opened as given, its own links followed, and isn't asked about.
+/// Walks below `base` and calls `visit` for each entry (with its absolute path if `base` is absolute). `base` itself
+/// is opened as given, with its own links followed, and isn't passed to `visit`.
 ///
 /// # Errors
 /// When the base can't be read, or holds more than `limit` entries (nothing is returned then:
@@ -117,14 +116,14 @@ pub fn walk(
     let mut buffer = vec![MaybeUninit::<u8>::uninit(); BUFFER];
     // Directories still to be read, relative to the base; the base itself is the empty one.
     let mut pending: Vec<PathBuf> = vec![PathBuf::new()];
-    // One buffer for all entries' paths: 100,000 allocations are a fifth of a walk.
+    // One buffer for all entries' paths: 100,000 allocations would be a fifth of a walk's time.
     let mut path: Vec<u8> = Vec::new();
 
     while let Some(relative) = pending.pop() {
         let directory = base.join(&relative);
         let fd: OwnedFd = match open_below(&base_fd, &relative, flags) {
             Ok(fd) => fd,
-            // Removed or replaced since it was listed: not there any more.
+            // The directory was removed or replaced since it was listed.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                 found.moved += 1;
                 continue;
@@ -159,7 +158,7 @@ pub fn walk(
                 return Err(WalkError::TooMany { path: base.to_owned(), limit });
             }
             let kind = match entry.file_type() {
-                // Some file systems don't say in the directory.
+                // Some file systems don't report the type in the directory.
                 FileType::Unknown => {
                     match rustix::fs::statat(&fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
                         Ok(stat) => FileType::from_raw_mode(stat.st_mode),
@@ -190,7 +189,7 @@ fn open_below(base: &OwnedFd, relative: &Path, flags: OFlags) -> Result<OwnedFd,
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::BENEATH;
     loop {
         match rustix::fs::openat2(base, name, flags, Mode::empty(), resolve) {
-            // EAGAIN: a rename elsewhere on the system raced the check that `..` stays beneath.
+            // EAGAIN: a rename elsewhere on the system interfered with the kernel's check that `..` stays beneath.
             Err(Errno::AGAIN | Errno::INTR) => {}
             other => return other,
         }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The git repository that a working directory belongs to, and what else git needs to work there.
+//! Finds the git repository that a working directory belongs to, and the other directories that git needs to work
+//! there.
 //!
-//! In a linked worktree or a submodule, `.git` is a file that names a directory elsewhere. The
-//! project controls that file, so it can name `~/.ssh` as well: it is believed only if the place
-//! it names says the same of us, in a file that the project can't have written.
+//! In a linked worktree or a submodule, `.git` is a file that names a directory elsewhere. The project controls that
+//! file, so it can name `~/.ssh` as well. The file is trusted only if the directory that it names refers back to this
+//! working tree, in a file that the project can't have written.
 //!
 //! - A worktree: `GITDIR/gitdir` names our `.git`, and `GITDIR` is `COMMON/worktrees/ID` of a
 //!   repository (`HEAD`, `objects`, `refs`).
 //! - A submodule: `GITDIR/config` has `core.worktree` leading back to us, and `GITDIR` is a
 //!   repository.
 //!
-//! What lies inside the project anyway needs no proof, and gets nothing beyond it: alternates and
-//! a `commondir` that leads out are not followed.
+//! Directories inside the project need no proof, because they are shown anyway. Nothing outside the project is added
+//! for them: alternates and a `commondir` that leads out are not followed.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -28,19 +29,19 @@ const POINTER_CAP: usize = 8 * 1024;
 /// A repository's `config`.
 const CONFIG_CAP: usize = 1024 * 1024;
 
-/// What was found for a working directory.
+/// The result for a working directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Found {
     /// No repository here or above.
     Nothing,
     /// A repository.
     Repository(Repository),
-    /// Something that claims to be one, and isn't believed: nothing but the working directory
-    /// itself should be shown for it.
+    /// An untrusted directory that claims to be a repository: only the working directory itself should be shown for
+    /// it.
     Rejected {
         /// The directory that has the `.git`.
         root: PathBuf,
-        /// Why.
+        /// Why it isn't trusted.
         reason: Rejection,
     },
 }
@@ -63,8 +64,8 @@ pub enum GitDirectory {
     Worktree {
         /// `COMMON/worktrees/ID`: this worktree's own `HEAD` and index.
         gitdir: PathBuf,
-        /// The repository that holds objects, refs, configuration and hooks. Who may write its
-        /// `config` or `hooks` runs code on the host at the next git command there.
+        /// The repository that holds objects, refs, configuration and hooks. A process that can write to its `config`
+        /// or `hooks` runs code on the host at the next git command there.
         common: PathBuf,
     },
     /// A submodule: its repository, in that of its superproject.
@@ -87,7 +88,7 @@ impl GitDirectory {
     }
 }
 
-/// Why a `.git` isn't believed.
+/// Why a `.git` isn't trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Rejection {
     /// `.git` is a symbolic link or a special file.
@@ -96,30 +97,30 @@ pub enum Rejection {
     /// It belongs to another user; git itself calls that "dubious ownership".
     #[error("{path} belongs to user {owner}")]
     Owner {
-        /// What belongs to somebody else.
+        /// The path that belongs to another user.
         path: PathBuf,
-        /// To whom.
+        /// The user that it belongs to.
         owner: u32,
     },
     /// `.git` can't be read or doesn't say `gitdir: PATH`.
     #[error("the file .git doesn't name a directory")]
     Unreadable,
-    /// The place named isn't there or isn't a directory.
+    /// The named place doesn't exist or isn't a directory.
     #[error(".git names {path}, which isn't a directory")]
     Missing {
         /// The place named.
         path: PathBuf,
     },
-    /// The place named doesn't know of this working tree.
+    /// The named place doesn't refer back to this working tree.
     #[error(".git names {path}, which doesn't name this working tree in return")]
     NotMutual {
         /// The place named.
         path: PathBuf,
     },
-    /// The place named isn't a git repository, or isn't where a repository keeps its worktrees.
+    /// The named place isn't a git repository, or isn't where a repository keeps its worktrees.
     #[error("{path} isn't a git repository")]
     NotRepository {
-        /// What isn't one.
+        /// The path that isn't a repository.
         path: PathBuf,
     },
     /// The repository's data would be the home directory or lie above it.
@@ -130,9 +131,9 @@ pub enum Rejection {
     },
 }
 
-/// Finds the repository of `cwd`, going up as git does: not across a file system boundary, and
-/// (unlike git) neither to the home directory nor to `/`, since a repository of dotfiles would make
-/// all of home the project. `uid` is the user whose files are believed.
+/// Finds the repository of `cwd`, searching upwards as git does: not across a file system boundary, and (unlike git)
+/// neither in the home directory nor in `/`, because a repository of dotfiles would make all of home the project.
+/// `uid` is the user whose files are trusted.
 #[must_use]
 pub fn find(cwd: &Path, home: &Path, uid: u32) -> Found {
     let Ok(cwd) = cwd.canonicalize() else {
@@ -154,7 +155,7 @@ pub fn find(cwd: &Path, home: &Path, uid: u32) -> Found {
         };
         let git = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                // Git goes on upwards past a directory `.git` that is no repository.
+                // Git continues upwards past a directory `.git` that isn't a repository.
                 if !is_repository(&dot_git) {
                     continue;
                 }
@@ -216,8 +217,8 @@ fn worktree(
     }
     let common =
         read_pointer(&gitdir.join("commondir")).ok().and_then(|named| gitdir.join(named).canonicalize().ok());
-    // `commondir` is in a directory of which we only know that it names us, so it must lead to
-    // the place that git gives worktrees of that repository, and nowhere else.
+    // `commondir` is in a directory of which we only know that it names us. So `commondir` must lead to the place
+    // that git gives to worktrees of that repository.
     let common = common
         .filter(|common| gitdir.parent() == Some(common.join("worktrees").as_path()))
         .ok_or_else(|| Rejection::NotRepository { path: gitdir.clone() })?;
@@ -252,8 +253,8 @@ fn submodule(root: &Path, gitdir: PathBuf) -> Result<GitDirectory, Rejection> {
     Ok(GitDirectory::Submodule { gitdir })
 }
 
-/// What git asks of a directory before it calls it a repository (`is_git_directory`), without
-/// the links that it allows there: a link `objects` in a hostile place proves nothing.
+/// Git's conditions for a repository directory (`is_git_directory`), but without the links that git permits there: a
+/// link `objects` in a hostile place proves nothing.
 fn is_repository(path: &Path) -> bool {
     let kind = |name: &str| {
         rustix::fs::lstat(path.join(name)).map(|stat| FileType::from_raw_mode(stat.st_mode)).ok()
@@ -269,7 +270,7 @@ fn owned(path: &Path, uid: u32) -> Result<(), Rejection> {
     if owner == uid { Ok(()) } else { Err(Rejection::Owner { path: path.to_owned(), owner }) }
 }
 
-/// The canonical form of a path whose last component isn't followed.
+/// The canonical form of a path. Its last component isn't followed.
 fn canonical_entry(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?;
     Some(path.parent()?.canonicalize().ok()?.join(name))

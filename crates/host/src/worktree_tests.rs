@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Genuine layouts as git writes them, and what a hostile project would write.
+//! Tests with genuine layouts as git writes them, and with layouts that a hostile project would write.
 
 use super::*;
 use std::fs;
@@ -167,15 +167,15 @@ fn hostile_git_file_naming_secrets() {
 #[test]
 fn hostile_git_file_naming_another_repository() {
     let world = World::with_worktree();
-    // A repository that has nothing to do with us …
+    // A repository that doesn't refer to us …
     world.write("evil/.git", "gitdir: ../main/.git\n");
     let path = world.path("main/.git");
     assert_eq!(world.rejection("evil"), Rejection::NotMutual { path });
-    // … another tree's worktree data …
+    // … the worktree data of another tree …
     world.write("evil/.git", "gitdir: ../main/.git/worktrees/tree\n");
     let path = world.path("main/.git/worktrees/tree");
     assert_eq!(world.rejection("evil"), Rejection::NotMutual { path });
-    // … and another's submodule.
+    // … and the submodule of another repository.
     world.repository("main/.git/modules/sub");
     world.write("main/.git/modules/sub/config", "[core]\nworktree = ../../../sub\n");
     world.write("evil/.git", "gitdir: ../main/.git/modules/sub\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Closures against the loader itself, which lists what it would load instead of running it
-//! (`LD_TRACE_LOADED_OBJECTS`, as `ldd` asks it), for every program of this machine.
+//! Compares closures with the loader's own list, for every program of this machine. The loader lists what it would
+//! load instead of running the program (`LD_TRACE_LOADED_OBJECTS`, as `ldd` uses it).
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
@@ -19,7 +19,7 @@ use palisade_host::elf;
 /// Files by their real paths, and names that aren't found.
 type Files = (BTreeSet<PathBuf>, BTreeSet<String>);
 
-/// What the loader says; `None` where it says that it doesn't load such a file.
+/// The loader's list; `None` if the loader says that it doesn't load such a file.
 fn listed(loader: &Path, program: &Path) -> Option<Files> {
     let list =
         Command::new(loader).arg(program).env_clear().env("LD_TRACE_LOADED_OBJECTS", "1").output().unwrap();
@@ -37,7 +37,7 @@ fn listed(loader: &Path, program: &Path) -> Option<Files> {
     (list.status.success() && !files.is_empty()).then_some((files, missing))
 }
 
-/// The same of ours, without the program itself.
+/// The same from our closure, without the program itself.
 fn ours(closure: &Closure) -> Files {
     let files = closure.objects[1..].iter().map(|path| path.canonicalize().unwrap()).collect();
     let missing = closure.missing.iter().map(|missing| missing.name.to_string_lossy().into_owned()).collect();
@@ -52,10 +52,11 @@ fn programs(directories: &[&str]) -> Vec<PathBuf> {
     found.into_iter().filter(|path| path.is_file()).collect()
 }
 
-/// How the two differ, in words; the number of objects where they don't. `None`: the loader doesn't load it.
+/// The differences between the two, in words; the number of objects if there are none. `None`: the loader doesn't
+/// load the program.
 fn compare(libraries: &Libraries, program: &Path) -> Option<Result<usize, String>> {
     let loader = elf::read(program).ok()?.interpreter?;
-    // Only this loader can be asked.
+    // Only this loader can list.
     if !loader.file_name()?.to_string_lossy().starts_with("ld-linux") {
         return None;
     }
@@ -99,7 +100,7 @@ fn every_program_is_loaded_with_what_we_say() {
     assert!(results.len() > 100, "{}", results.len());
 }
 
-/// Paths for libraries, in all their kinds, on libraries made for this.
+/// All kinds of library paths, with libraries made for this test.
 #[test]
 fn paths_are_searched_as_the_loader_does() {
     let features = Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
@@ -122,7 +123,7 @@ fn paths_are_searched_as_the_loader_does() {
     for place in ["a", "b", "c", "c/glibc-hwcaps/x86-64-v2"] {
         gcc(&["-shared", "-fPIC", "-o", &format!("{place}/libleaf.so"), "leaf.c"]);
     }
-    // One for another machine stands in the way of nothing.
+    // A library for another machine doesn't prevent finding the right one.
     let mut other = std::fs::read(top.join("a/libleaf.so")).unwrap();
     other[18] = 2; // e_machine: SPARC
     std::fs::write(top.join("d/libleaf.so"), other).unwrap();

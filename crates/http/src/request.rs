@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked for: as little of HTTP/1.1 (RFC 9112) as a browser needs for a page.
+//! Parses requests: the small part of HTTP/1.1 (RFC 9112) that a browser needs for a page.
 
-/// The port that clients don't name.
+/// The default port, which clients leave out of `Host`.
 const HTTP: u16 = 80;
 
-/// What was asked.
+/// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request<'a> {
     pub(crate) method: Method,
-    /// Without what stands behind a `?`.
+    /// The path, without a `?` and the text after it.
     pub(crate) path: &'a str,
 }
 
-/// What is to be done with it.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// To send it.
+    /// Send the content.
     Get,
-    /// To send only the head of the answer.
+    /// Send only the head of the answer.
     Head,
-    /// Something that would change it.
+    /// Any other method, which could change something.
     Other,
 }
 
-/// Why there is no answer, as its status.
+/// Why a request is refused, as a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// It isn't HTTP.
     Malformed,
-    /// It is for somebody else: another host's name leads here.
+    /// The request is for another host, whose name leads to this machine.
     Misdirected,
-    /// There is nothing of that name, or it isn't known who asks.
+    /// Nothing has that path, or the client didn't prove who it is.
     NotFound,
-    /// It would change something.
+    /// The method could change something.
     Method,
 }
 
 impl Refusal {
-    /// The number and its name, as they stand in an answer.
+    /// The number and its name, as in an answer.
     #[must_use]
     pub const fn status(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Refusal {
     }
 }
 
-/// Understands the head of a request to the server at `port`.
+/// Parses the head of a request to the server at `port`.
 pub(crate) fn understand(head: &[u8], port: u16) -> Result<Request<'_>, Refusal> {
     let text = core::str::from_utf8(head).map_err(|_| Refusal::Malformed)?;
     let mut lines = text.split("\r\n");
@@ -63,7 +63,7 @@ pub(crate) fn understand(head: &[u8], port: u16) -> Result<Request<'_>, Refusal>
         let (name, value) = line.split_once(':')?;
         name.eq_ignore_ascii_case("host").then(|| value.trim())
     });
-    // A page elsewhere can have its name lead to this machine; it can't have its name be this machine's.
+    // A page elsewhere can make its own name lead to this machine, but its name can't be one of these.
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Refusal::Malformed) };
     let is_own = |name: &&str| host == format!("{name}:{port}") || port == HTTP && host == *name;
     if !["127.0.0.1", "[::1]", "localhost"].iter().any(is_own) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which connections are answered, and when.
+//! The server: which connections are answered, and when.
 //!
-//! A thread a connection, so many at most, each with so much time. A connection whose request hasn't come yet gives way
-//! to a new one when there are too many of them, the oldest first: idle connections keep nobody out.
+//! Each connection has a thread, and the number of threads and the time for each are limited. When there are too many
+//! connections whose request hasn't come yet, the oldest one is closed for a new one, so that idle connections can't
+//! block new ones.
 
 use crate::request::{self, Method, Refusal};
 use std::collections::VecDeque;
@@ -12,33 +13,33 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// No request has a longer head, in bytes.
+/// The longest head of a request, in bytes.
 const HEAD: usize = 8 << 10;
-/// So many connections may be idle at a time.
+/// How many connections may be idle at a time.
 const IDLE: usize = 16;
-/// So many threads there are at most: for idle connections, for those that are being closed, and for answers.
+/// The most threads: for idle connections, for those that are being closed, and for answers.
 const AT_ONCE: usize = 4 * IDLE;
-/// So long a request may take to come, and an answer to be taken.
+/// How long a request may take to arrive, and an answer to be received.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What there is to be asked for.
+/// The content of a server.
 pub trait Site: Send + Sync + 'static {
-    /// One thing of it.
+    /// One part of the content.
     type Thing;
 
-    /// What `path` names. Whether there is something isn't said otherwise: a path may hold a secret.
+    /// The content that `path` names. Nothing else reveals whether there is content, because a path may hold a secret.
     fn find(&self, path: &str) -> Option<Self::Thing>;
 
-    /// What is said of it now; `served` says what was asked before, and this.
+    /// The answer for it now. `served` counts the earlier requests and this one.
     fn answer(&self, thing: Self::Thing, served: &Served) -> Response;
 }
 
-/// What is said.
+/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     /// The number and its name: `200 OK`.
     pub status: &'static str,
-    /// What the text is, as `Content-Type` has it.
+    /// The value of `Content-Type`.
     pub kind: &'static str,
     /// The text.
     pub text: String,
@@ -52,7 +53,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Those that were answered, and those that were refused.
+    /// How many requests were answered, and how many were refused.
     #[must_use]
     pub fn numbers(&self) -> (u64, u64) {
         (self.given.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
@@ -66,7 +67,7 @@ pub struct Server {
     address: SocketAddr,
 }
 
-/// What each thread needs.
+/// The state that all threads share.
 struct Desk<S> {
     port: u16,
     site: S,
@@ -76,7 +77,7 @@ struct Desk<S> {
     idle: Mutex<VecDeque<Arc<TcpStream>>>,
 }
 
-/// One is answered; dropped, one fewer is.
+/// Counts a busy thread. Dropping it counts one fewer.
 struct Seat<S>(Arc<Desk<S>>);
 
 impl<S> Drop for Seat<S> {
@@ -86,10 +87,10 @@ impl<S> Drop for Seat<S> {
 }
 
 impl Server {
-    /// Listens at a loopback address; at any port that is free if its port is 0.
+    /// Listens at a loopback address. With port 0 it takes any free port.
     ///
     /// # Errors
-    /// As `bind(2)`, and [`io::ErrorKind::InvalidInput`] where other machines could reach the address.
+    /// As `bind(2)`, and [`io::ErrorKind::InvalidInput`] if other machines could reach the address.
     pub fn open(address: SocketAddr) -> io::Result<Self> {
         if !address.ip().is_loopback() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -99,24 +100,24 @@ impl Server {
         Ok(Self { listener, address })
     }
 
-    /// Where it listens, with the port.
+    /// The address that it listens at, with the port.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers for as long as the process lives.
+    /// Answers until the process ends.
     pub fn serve<S: Site>(&self, site: S) -> ! {
         let port = self.address.port();
         let (served, busy, idle) = (Served::default(), AtomicUsize::new(0), Mutex::default());
         let desk = Arc::new(Desk { port, site, served, busy, idle });
         loop {
             let Ok((stream, _)) = self.listener.accept() else {
-                // No descriptors, say: some are closed soon.
+                // For example, there are no descriptors: some are closed soon.
                 std::thread::sleep(Duration::from_millis(50));
                 continue;
             };
-            // Those that were closed for newer ones end in a moment.
+            // Connections that were closed for newer ones end in a moment.
             while desk.busy.load(Ordering::Acquire) >= AT_ONCE {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -124,7 +125,7 @@ impl Server {
             let seat = Seat(Arc::clone(&desk));
             let stream = Arc::new(stream);
             desk.wait_for(&stream);
-            // Where there is no thread for it the connection is closed.
+            // If no thread can be started, the connection is closed.
             let attended = Arc::clone(&stream);
             let attend = move || seat.0.attend(&attended);
             if std::thread::Builder::new().name("http".to_owned()).spawn(attend).is_err() {
@@ -135,25 +136,25 @@ impl Server {
 }
 
 impl<S: Site> Desk<S> {
-    /// A request is to come here. The connection that has kept one waiting longest is closed if there are too many.
+    /// Adds a connection whose request hasn't come yet. If there are too many, the oldest one is closed.
     fn wait_for(&self, stream: &Arc<TcpStream>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push_back(Arc::clone(stream));
         if idle.len() > IDLE
             && let Some(oldest) = idle.pop_front()
         {
-            // Its thread reads the end, and goes.
+            // Its thread reads the end, and ends.
             let _closed_already = oldest.shutdown(Shutdown::Both);
         }
     }
 
-    /// A request has come, or none will.
+    /// A request has come, or none will come.
     fn no_longer_idle(&self, stream: &Arc<TcpStream>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|other| !Arc::ptr_eq(other, stream));
     }
 
-    /// Answers one request. Who goes away in the middle isn't missed.
+    /// Answers one request. It is no error if the client closes early.
     fn attend(&self, stream: &Arc<TcpStream>) {
         let head = read_head(stream);
         self.no_longer_idle(stream);
@@ -239,7 +240,7 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    /// Has one thing, `/it`, and counts.
+    /// A site with one page, `/it`, that counts.
     struct One;
 
     impl Site for One {
@@ -301,7 +302,7 @@ mod tests {
     #[test]
     fn a_head_without_end_is_not_read_to_its_end() {
         let mut stream = TcpStream::connect(("127.0.0.1", server())).unwrap();
-        // It is closed while this is still being written, or then.
+        // The server closes the connection while this is being written, or afterwards.
         let junk = vec![b'x'; 1 << 20];
         let _closed = stream.write_all(&junk);
         let mut answer = Vec::new();
@@ -309,7 +310,7 @@ mod tests {
         assert!(answer.is_empty());
     }
 
-    /// More of them than are kept, in one go and after each other, some of which have begun a request.
+    /// More idle connections than are kept, at once and one after the other. Some of them have begun a request.
     #[test]
     fn idle_connections_keep_nobody_out() {
         let port = server();
@@ -326,7 +327,7 @@ mod tests {
             let answer = ask(port, "GET", "/it");
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{round}: {answer}");
         }
-        // The oldest was closed for a newer one.
+        // The oldest connection was closed for a newer one.
         let mut byte = [0];
         let closed = silent.first_mut().unwrap().read(&mut byte);
         assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Antimony's profiles and features: TOML, whose keys mostly have one here.
+//! Imports Antimony's profiles and features: TOML files. Most of their keys have a counterpart in Palisade.
 //!
 //! - `tree`: the file, with lines; `variables`: `$NAME` and `~` in paths and texts
-//! - `program`, `files`, `bus`, `hooks`, `condition`: what has rules of its own
+//! - `program`, `files`, `bus`, `hooks`, `condition`: the parts that have rules of their own
 
 mod bus;
 mod condition;
@@ -21,7 +21,7 @@ use palisade_sandbox::layers::is_profile_name;
 use std::path::Path;
 use tree::{Node, Value};
 
-/// Which level of the file is spoken of.
+/// The level of the file that is being imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Profile,
@@ -30,7 +30,7 @@ enum Level {
     Variant,
 }
 
-/// A key, and where the profile speaks of such things.
+/// The section and the key of Palisade's profile for a kind of statement.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     section: &'static str,
@@ -44,7 +44,7 @@ const fn place(section: &'static str, key: &'static str) -> Place {
 struct Importer<'d> {
     draft: &'d mut Draft,
     level: Level,
-    /// The program's path as the file says it: what holds it may be executed.
+    /// The program's path as the file writes it. A grant that contains it also allows execution.
     program: Option<String>,
 }
 
@@ -89,7 +89,7 @@ impl Node {
         At::line(self.line)
     }
 
-    /// As it may be quoted.
+    /// The value as reports quote it.
     fn quoted(&self) -> String {
         match &self.value {
             Value::Text(text) => format!("{text:?}"),
@@ -111,7 +111,7 @@ const NO_TABLE: &str = "it is no table, which Antimony wants here";
 const UNSAYABLE: &str = "this key takes no such text here";
 
 impl Importer<'_> {
-    /// What Antimony does whatever the profile says.
+    /// Adds what Antimony does for every profile.
     fn ground(&mut self, entries: &[(String, Node)]) {
         let said = |wanted: &str| entries.iter().any(|(key, _node)| key == wanted);
         let table = self.draft.table("filesystem");
@@ -121,7 +121,7 @@ impl Importer<'_> {
             return;
         }
         if said("features") || said("inherits") {
-            // A later layer's word on variables would stand against those that features set.
+            // A statement about variables in a later layer would override those of features.
             self.draft.document.header.push(
                 "Antimony starts programs with no variables but those that it sets; here those of yours are inherited that hold no secrets."
                     .to_owned(),
@@ -162,7 +162,7 @@ impl Importer<'_> {
         self.draft.unknown(&node.at(), statement);
     }
 
-    /// Counts a statement as said, if it could be; else leaves it out.
+    /// Counts a statement as imported if `could` is true. Otherwise the statement is left out.
     fn said_if(&mut self, could: bool, node: &Node, statement: &str, place: Place) {
         if could {
             self.draft.taken();
@@ -171,7 +171,7 @@ impl Importer<'_> {
         }
     }
 
-    /// Adds to a list, if it takes the text; else the statement is left out.
+    /// Adds a text to a list if the list accepts it. Otherwise the statement is left out.
     fn put(&mut self, node: &Node, statement: &str, place: Place, text: &str) -> bool {
         let could = self.draft.push(place.section, place.key, text);
         if !could {
@@ -275,7 +275,7 @@ impl Importer<'_> {
     }
 
     fn program_path(&mut self, node: &Node, path: &str, statement: &str) {
-        // Here it is the home of the profile.
+        // In Palisade, this is the home of the profile.
         let inside = path.strip_prefix("$AT_HOME/").map(|rest| format!("~/{rest}"));
         let said = if path.contains('/') || path.starts_with(['~', '$']) {
             variables::path(inside.as_deref().unwrap_or(path), false)
@@ -357,7 +357,7 @@ impl Importer<'_> {
                 self.draft.taken();
             }
             _ => {
-                // Two that never both hold: what can't be asked isn't taken for a yes.
+                // Two conditions that never hold together: an unknown condition must not count as fulfilled.
                 self.draft
                     .table("")
                     .set("when", Written::List(vec!["exists /".to_owned(), "not exists /".to_owned()]));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which system calls were learned, as files: written, and read again; and the seccomp profiles of containers.
+//! Writes learned system calls to files, and reads them; also reads and writes the seccomp profiles of containers.
 //!
-//! - `own`: this program's own form, as TOML or JSON, with every binary
+//! - `own`: Palisade's own form, as TOML or JSON, with every binary
 //! - `oci`: seccomp profiles of the OCI runtime specification
-//! - [`Warning`]: what of a file couldn't be imported
+//! - [`Warning`]: what couldn't be imported from a file
 //! - [`ExchangeError`]: why a file can't be understood, or can't be written
 
 mod error;
@@ -16,10 +16,10 @@ use palisade_syscall::store::Learned;
 use serde_json::Value;
 pub use warning::{Names, Warning};
 
-/// More than any list of calls needs.
+/// The longest file that is read. No list of calls needs more.
 pub const LONGEST: u64 = 4 << 20;
 
-/// A form of what was learned.
+/// A form of a file of learned calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// TOML, with every binary.
@@ -30,19 +30,19 @@ pub enum Format {
     Oci,
 }
 
-/// What a file says.
+/// The content of a file.
 #[derive(Debug)]
 pub struct Imported {
-    /// What is to be added to a profile.
+    /// What should be added to a profile.
     pub learned: Vec<Learned>,
-    /// What of it couldn't be imported.
+    /// What couldn't be imported.
     pub warnings: Vec<Warning>,
 }
 
-/// What was learned for a profile, as the text of a file.
+/// The text of a file with the calls that were learned for a profile.
 ///
 /// # Errors
-/// When it can't be said in that form.
+/// When that form can't express the calls.
 pub fn export(profile: &str, learned: &[Learned], format: Format) -> Result<String, ExchangeError> {
     match format {
         Format::Toml => own::toml(profile, learned),
@@ -51,10 +51,10 @@ pub fn export(profile: &str, learned: &[Learned], format: Format) -> Result<Stri
     }
 }
 
-/// What a file says, in whichever form. `content` may hold one byte more than [`LONGEST`], which is then an error.
+/// The content of a file in any known form. `content` may hold one byte more than [`LONGEST`], which is then an error.
 ///
 /// # Errors
-/// When it is too long, no text, or in no form that is known.
+/// When it is too long, isn't text, or has no known form.
 pub fn import(content: &[u8]) -> Result<Imported, ExchangeError> {
     if content.len() as u64 > LONGEST {
         return Err(ExchangeError::TooLong);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A profile on its way to text: sections, keys, values, and comments at them.
 //!
-//! Not the policy crate's own form: that one says what a launch takes, this one what was imported, with the
-//! reasons beside it.
+//! This isn't the policy crate's own form. That form says what a launch uses. This form says what was imported, with
+//! the reasons as comments.
 
 use crate::text;
 use std::fmt::Write;
@@ -28,10 +28,10 @@ const ORDER: [&str; 17] = [
     "launch",
 ];
 
-/// A line that is longer is written as several.
+/// A longer line is written as several lines.
 const WIDTH: usize = 100;
 
-/// What a key says.
+/// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Text(String),
@@ -71,7 +71,7 @@ impl Table {
         self.entry(key).value = Some(value);
     }
 
-    /// In which order keys are written; the others behind.
+    /// Sets the order in which keys are written. Other keys follow.
     pub(crate) fn order(&mut self, keys: &[&str]) {
         for key in keys {
             self.entry(key);
@@ -86,7 +86,7 @@ impl Table {
         self.set(key, Value::Flag(value));
     }
 
-    /// Adds to a list what isn't in it.
+    /// Adds a value to a list, unless the list has it.
     pub(crate) fn push(&mut self, key: &str, value: impl Into<String>) {
         let (entry, value) = (self.entry(key), value.into());
         match &mut entry.value {
@@ -96,7 +96,7 @@ impl Table {
         }
     }
 
-    /// Adds to a list as it is.
+    /// Adds a value to a list, even if the list has it.
     pub(crate) fn append(&mut self, key: &str, value: impl Into<String>) {
         match &mut self.entry(key).value {
             Some(Value::List(list)) => list.push(value.into()),
@@ -111,7 +111,7 @@ impl Table {
         }
     }
 
-    /// Adds to a table of strings; the last one of a name holds.
+    /// Adds a pair to a table of strings. The last pair of a name counts.
     pub(crate) fn pair(&mut self, key: &str, name: impl Into<String>, value: impl Into<String>) {
         let (entry, pair) = (self.entry(key), (name.into(), value.into()));
         match &mut entry.value {
@@ -123,7 +123,7 @@ impl Table {
         }
     }
 
-    /// A comment before a key; before the section's keys if none is named.
+    /// Adds a comment before a key; if the key is empty, before the section's keys.
     pub(crate) fn remark(&mut self, key: &str, text: impl Into<String>) {
         let (remarks, text) = (&mut self.entry(key).remarks, text.into());
         if !remarks.contains(&text) {
@@ -131,7 +131,7 @@ impl Table {
         }
     }
 
-    /// What a key says so far.
+    /// The value of a key so far.
     pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         self.entries.iter().find(|(known, _entry)| known == key)?.1.value.as_ref()
     }
@@ -154,7 +154,7 @@ impl Table {
 pub(crate) struct Document {
     pub(crate) header: Vec<String>,
     tables: Vec<(Vec<String>, Table)>,
-    /// Tables of which there can be several under one name.
+    /// Tables that can occur several times under one name.
     items: Vec<(Vec<String>, Table)>,
 }
 
@@ -171,12 +171,12 @@ impl Document {
         &mut self.tables[at].1
     }
 
-    /// One more table of a list of tables.
+    /// Adds a table to a list of tables.
     pub(crate) fn item(&mut self, path: &[String], table: Table) {
         self.items.push((path.to_vec(), table));
     }
 
-    /// Entries of all lists together.
+    /// The number of entries in all lists.
     pub(crate) fn count(&self) -> usize {
         self.tables.iter().chain(&self.items).map(|(_path, table)| table.count()).sum()
     }
@@ -200,7 +200,8 @@ impl Document {
     }
 }
 
-/// Variants at the end, one after the other; inside each the sections in their order, subsections behind.
+/// The order of sections: variants come last, one after the other. Inside each, sections have their order, and
+/// subsections come behind.
 fn place(path: &[String]) -> (Option<String>, usize, Vec<String>) {
     let (variant, section) = match path {
         [first, name, rest @ ..] if first == "configurations" => (Some(name.clone()), rest),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an import has come to so far: the profile, and what became of each statement.
+//! The state of an import: the profile so far, and what became of each statement.
 
 use crate::document::{Document, Table, Value};
 use crate::report::{At, Finding, Outcome, Report};
@@ -10,11 +10,11 @@ use palisade_policy::{Layer, parse, parse_feature};
 pub(crate) struct Draft {
     pub(crate) document: Document,
     pub(crate) report: Report,
-    /// The variant that is spoken of.
+    /// The variant that is being imported.
     variant: Option<String>,
 }
 
-/// A statement that is being imported, and where the profile speaks of such things.
+/// A statement that is being imported, and the section and key of the profile for it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Said<'s> {
     pub(crate) at: &'s At,
@@ -24,7 +24,7 @@ pub(crate) struct Said<'s> {
 }
 
 impl Draft {
-    /// What follows is said of a variant, or of the whole again.
+    /// What follows belongs to a variant, or to the whole profile again.
     pub(crate) fn of_variant(&mut self, variant: Option<&str>) {
         self.variant = variant.map(str::to_owned);
     }
@@ -48,7 +48,7 @@ impl Draft {
         table
     }
 
-    /// Whether a key takes a value: as the parser of policy files says, which is asked.
+    /// Whether a key accepts a value. The parser of policy files decides that.
     pub(crate) fn takes(section: &str, key: &str, value: Value) -> bool {
         let path: Vec<String> =
             section.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect();
@@ -58,7 +58,7 @@ impl Draft {
         parse(&text, None, Layer::User).is_ok() || parse_feature(&text, None, Layer::User).is_ok()
     }
 
-    /// Adds to a list if the list takes it.
+    /// Adds a value to a list, if the list accepts it.
     pub(crate) fn push(&mut self, section: &str, key: &str, text: &str) -> bool {
         let takes = Self::takes(section, key, Value::List(vec![text.to_owned()]));
         if takes {
@@ -67,7 +67,7 @@ impl Draft {
         takes
     }
 
-    /// States a value if the key takes it.
+    /// States a value, if the key accepts it.
     pub(crate) fn set(&mut self, section: &str, key: &str, value: Value) -> bool {
         let takes = Self::takes(section, key, value.clone());
         if takes {
@@ -76,7 +76,7 @@ impl Draft {
         takes
     }
 
-    /// Adds to a table of texts if it takes the pair.
+    /// Adds a pair to a table of texts, if the table accepts it.
     pub(crate) fn pair(&mut self, section: &str, key: &str, name: &str, value: &str) -> bool {
         let takes = Self::takes(section, key, Value::Pairs(vec![(name.to_owned(), value.to_owned())]));
         if takes {
@@ -85,13 +85,13 @@ impl Draft {
         takes
     }
 
-    /// One more table of a list of tables.
+    /// Adds a table to a list of tables.
     pub(crate) fn item(&mut self, section: &str, table: Table) {
         let path = self.path(section);
         self.document.item(&path, table);
     }
 
-    /// A statement is said exactly, or said nothing.
+    /// Counts a statement that the profile expresses exactly, or that says nothing.
     pub(crate) fn taken(&mut self) {
         self.report.taken += 1;
     }
@@ -100,17 +100,17 @@ impl Draft {
         self.find(said, Outcome::Approximated, why);
     }
 
-    /// A statement that granted or did something.
+    /// Reports a statement that granted or did something, and that the profile doesn't express.
     pub(crate) fn left_out(&mut self, said: Said<'_>, why: &'static str) {
         self.find(said, Outcome::LeftOut, why);
     }
 
-    /// A statement that kept something away.
+    /// Reports a statement that restricted something, and that the profile doesn't express.
     pub(crate) fn not_kept(&mut self, said: Said<'_>, why: &'static str) {
         self.find(said, Outcome::NotKept, why);
     }
 
-    /// A statement that the launcher itself would refuse: what it kept away nobody knows.
+    /// Reports a statement that the launcher itself would refuse. It isn't known what it would have restricted.
     pub(crate) fn unknown(&mut self, at: &At, statement: &str) {
         self.report.unknown.push(Finding::new(at, statement, Outcome::NotKept, ""));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why nothing is imported, and what to do about it.
+//! Why a file isn't imported, and what to do about it.
 
 use crate::profile::MOST;
 use crate::source;
@@ -17,27 +17,27 @@ pub enum ImportError {
         /// Why.
         source: std::io::Error,
     },
-    /// A directory, a device, a pipe.
+    /// The path names a directory, a device or a pipe.
     #[error("can't import {path:?}: it is no regular file")]
     NotFile {
         /// The file.
         path: PathBuf,
     },
-    /// More than is looked at.
+    /// The file is too large.
     #[error("can't import {path:?}: it has more than {} KiB", source::LARGEST >> 10)]
     TooLarge {
         /// The file.
         path: PathBuf,
     },
-    /// Not text.
+    /// The file isn't text.
     #[error("can't import {path:?}: it isn't UTF-8 behind its first {valid} bytes")]
     NotText {
         /// The file.
         path: PathBuf,
-        /// How many bytes are.
+        /// How many bytes are UTF-8.
         valid: usize,
     },
-    /// No statement in it: an empty profile of firejail's would grant the whole home.
+    /// The file has no statement: an empty profile of firejail would grant the whole home.
     #[error("can't import {path:?}: it says nothing")]
     Empty {
         /// The file.
@@ -48,11 +48,11 @@ pub enum ImportError {
     Unknown {
         /// The file.
         path: PathBuf,
-        /// Whose file it is.
+        /// The launcher that the file is for.
         launcher: &'static str,
-        /// Where it stands.
+        /// The line of the statement.
         line: String,
-        /// What it doesn't know.
+        /// The statement that the launcher doesn't know.
         statement: String,
         /// How many more such statements there are.
         more: usize,
@@ -67,12 +67,12 @@ pub enum ImportError {
         /// What is wrong there.
         message: String,
     },
-    /// An included file isn't there: what it would keep away is unknown.
+    /// An included file doesn't exist: it isn't known what it would restrict.
     #[error("can't import what {line:?} names: there is no {name:?} in {}", looked.join(", "))]
     Missing {
         /// The line that includes it.
         line: String,
-        /// What it is called.
+        /// The name of the file.
         name: String,
         /// Where it was looked for.
         looked: Vec<String>,
@@ -93,7 +93,7 @@ pub enum ImportError {
         /// The line that includes it.
         line: String,
     },
-    /// More files than anybody writes.
+    /// More or larger included files than real profiles have.
     #[error("can't import what {line:?} names: too many files, too large, or too deep in each other")]
     Includes {
         /// The line that includes it.
@@ -107,13 +107,13 @@ pub enum ImportError {
         /// The file.
         path: PathBuf,
     },
-    /// No name that `--profile` would find.
+    /// `--profile` wouldn't find the name.
     #[error("{name:?} can't be the name of a profile")]
     Name {
         /// The name.
         name: String,
     },
-    /// The profile would be refused.
+    /// The profile would have too many entries.
     #[error("can't import {path:?}: the profile would have {count} entries; at most {MOST} are read")]
     Entries {
         /// The file.
@@ -121,7 +121,7 @@ pub enum ImportError {
         /// How many.
         count: usize,
     },
-    /// The profile would be refused: a mistake of this program.
+    /// The profile would be refused, because of a bug in this program.
     #[error("can't import {path:?}: what would be written isn't a policy file: {mistake}")]
     Unsaid {
         /// The file.
@@ -146,7 +146,7 @@ pub enum ImportError {
 }
 
 impl ImportError {
-    /// Its class, for programs.
+    /// The error's class, for programs.
     pub const fn class(&self) -> &'static str {
         match self {
             Self::Read { .. } | Self::NotFile { .. } | Self::TooLarge { .. } | Self::NotText { .. } => "read",
@@ -198,7 +198,7 @@ impl ImportError {
     }
 }
 
-/// How many more there are of what is named.
+/// Says how many more there are.
 fn and_more(more: usize) -> String {
     if more == 0 { String::new() } else { format!(", and {more} more") }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host's fapolicyd: its rules, trust files, filter and settings, for Palisade's guard.
+//! Imports a host's fapolicyd: its rules, trust files, filter and settings, for Palisade's guard.
 //!
-//! Rules and trust files are copied as they are, once they have been understood; the settings are said in Palisade's
-//! words. Everything is understood before anything is written.
+//! Rules and trust files are checked and then copied unchanged. The settings are translated. Everything is checked
+//! before anything is written.
 
 use crate::error::ImportError;
 use palisade_guard::import::{Fapolicyd, toml};
@@ -22,7 +22,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// Where fapolicyd's files are.
+/// The directory of fapolicyd's files.
 pub const PLACE: &str = "/etc/fapolicyd";
 
 /// Why a host's fapolicyd isn't imported.
@@ -50,17 +50,17 @@ pub enum FapolicydError {
 /// A file to be written.
 #[derive(Debug)]
 pub struct Item {
-    /// Whose words they are.
+    /// The original file.
     pub from: PathBuf,
     /// Where it goes.
     pub to: PathBuf,
     /// What is written.
     pub content: Vec<u8>,
-    /// Whether it says in other words what the original says, and isn't a copy.
+    /// Whether the content is a translation of the original, and not a copy.
     pub translated: bool,
 }
 
-/// What there is to know about what is imported.
+/// A note about the import.
 #[derive(Debug)]
 pub enum Note {
     /// The host has no rules.
@@ -73,11 +73,11 @@ pub enum Note {
     NoSettings,
     /// A setting that Palisade doesn't need.
     Unneeded(String),
-    /// Rules that are there already, and count beside those that are imported.
+    /// Existing rules that apply together with the imported ones.
     OtherRules(PathBuf),
 }
 
-/// All that is to be written, and what there is to know about it.
+/// Everything that will be written, and notes about it.
 #[derive(Debug, Default)]
 pub struct Takeover {
     /// The files, in the order in which they are written.
@@ -86,11 +86,11 @@ pub struct Takeover {
     pub rules: usize,
     /// How many files are trusted.
     pub trusted: usize,
-    /// What there is to know.
+    /// Notes about the import.
     pub notes: Vec<Note>,
 }
 
-/// What a file holds, if there is one.
+/// The content of a file. `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<Vec<u8>>, ImportError> {
     match std::fs::read(path) {
         Ok(content) => Ok(Some(content)),
@@ -99,24 +99,24 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, ImportError> {
     }
 }
 
-/// What a file holds that was seen a moment ago.
+/// The content of a file that existed a moment ago.
 fn content(path: &Path) -> Result<Vec<u8>, ImportError> {
     let gone = || ImportError::Read { path: path.to_owned(), source: ErrorKind::NotFound.into() };
     read(path)?.ok_or_else(gone)
 }
 
 impl Takeover {
-    /// Reads what is in `place` and says what is to be written into the directory `into`.
+    /// Reads the files in `place`, and determines what to write into the directory `into`.
     ///
     /// # Errors
-    /// When something can't be read or understood, when there is nothing, or when a file is there already and isn't to be
-    /// replaced.
+    /// When something can't be read or understood, when there is nothing to import, or when a file exists already and
+    /// may not be replaced.
     pub fn read(place: &Path, into: &Path, replace: bool) -> Result<Self, FapolicydError> {
         let mut takeover = Self::default();
         takeover.rules(place, into)?;
         takeover.trust(place, into)?;
         takeover.filter(place, into)?;
-        // Last: with it palisaded begins to go by the others.
+        // Last: once the settings exist, palisaded starts to use the other files.
         takeover.settings(place, into)?;
         if takeover.items.is_empty() {
             return Err(ImportError::Empty { path: place.to_owned() }.into());
@@ -130,7 +130,7 @@ impl Takeover {
         Ok(())
     }
 
-    /// `rules.d`, otherwise `compiled.rules`, otherwise `fapolicyd.rules`: as fapolicyd does.
+    /// Reads `rules.d`, otherwise `compiled.rules`, otherwise `fapolicyd.rules`, as fapolicyd does.
     fn rules(&mut self, place: &Path, into: &Path) -> Result<(), FapolicydError> {
         let accounts = AccountFiles::host();
         let placeholders = placeholders(&linkers::of_host());
@@ -157,7 +157,7 @@ impl Takeover {
         Ok(())
     }
 
-    /// `fapolicyd.trust` and `trust.d`. A line that can't be read was nothing to fapolicyd, either.
+    /// Reads `fapolicyd.trust` and `trust.d`. fapolicyd ignored lines that can't be read, too.
     fn trust(&mut self, place: &Path, into: &Path) -> Result<(), FapolicydError> {
         let main = place.join("fapolicyd.trust");
         let files = TrustFiles::new(&main, &place.join("trust.d"));
@@ -212,7 +212,7 @@ impl Takeover {
         Ok(())
     }
 
-    /// Nothing that is there is replaced unless that is wanted, and no other rules come between.
+    /// Without `replace`, an existing file is an error, and so are other rules that would apply as well.
     fn check_targets(&mut self, into: &Path, replace: bool) -> Result<(), FapolicydError> {
         let taken = self.items.iter().find(|item| item.to.exists());
         if let (Some(item), false) = (taken, replace) {
@@ -232,10 +232,10 @@ impl Takeover {
         Ok(())
     }
 
-    /// Writes all files beside their places, and only then puts them there.
+    /// Writes all files beside their places first, and then puts them in their places.
     ///
     /// # Errors
-    /// When a file is there already and isn't to be replaced, or can't be written.
+    /// When a file exists already and may not be replaced, or can't be written.
     pub fn write(&self, replace: bool) -> Result<(), ImportError> {
         let mut ready: Vec<(NamedTempFile, &Path)> = Vec::new();
         for item in &self.items {
@@ -248,7 +248,7 @@ impl Takeover {
                 .permissions(mode)
                 .tempfile_in(directory)
                 .map_err(failed)?;
-            // The umask may have taken something away.
+            // The umask may have removed permissions.
             file.as_file().set_permissions(Permissions::from_mode(0o644)).map_err(failed)?;
             file.write_all(&item.content).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
             ready.push((file, &item.to));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Firejail's profiles: lines, obeyed in order, with files that they include.
+//! Imports firejail's profiles: lines that apply in order, with files that they include.
 //!
-//! Firejail starts from the whole host and takes away; here what isn't granted isn't there. So what it leaves is
-//! granted by name, and the profile says nothing of what it takes from there.
+//! Firejail starts from the whole host and takes parts away. In Palisade, only what is granted exists. So the import
+//! grants by name what firejail leaves, and states nothing about what firejail takes away from other places.
 //!
 //! - `reader`: lines, includes, conditions; `statements`, `confinement`: one line after the other
-//! - `path`, `places`: which files are spoken of, and what all statements come to
-//! - `calls`, `sets`: system calls and firejail's names for sets of things; `ground`: what firejail does by itself
-//! - `build`: from all that to the profile
+//! - `path`, `places`: which files statements name, and what all statements together result in
+//! - `calls`, `sets`: system calls and firejail's names for sets of calls and files; `ground`: what firejail does by itself
+//! - `build`: makes the profile from all that
 
 mod build;
 mod calls;
@@ -36,13 +36,13 @@ struct FileStatement {
     text: String,
     verb: Verb,
     places: Vec<Place>,
-    /// What `noblacklist` and `nowhitelist` said before it.
+    /// The places of the `noblacklist` and `nowhitelist` lines before it.
     except: Rc<[Place]>,
-    /// One of `whitelist`: all else beside it is gone.
+    /// A `whitelist` statement: everything else beside the place is gone.
     alone: bool,
 }
 
-/// What is said of a message bus.
+/// What is stated about a message bus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Bus {
     #[default]
@@ -57,18 +57,18 @@ enum Home {
     #[default]
     Real,
     Empty,
-    /// A directory in its place.
+    /// Another directory in the home's place.
     Directory(Place),
 }
 
-/// A list of names, and where it is said first.
+/// A list of names, and whether it was stated.
 #[derive(Debug, Default)]
 struct Names {
     said: bool,
     names: Vec<String>,
 }
 
-/// What the lines so far come to.
+/// What the lines so far result in.
 #[derive(Debug)]
 struct Profile<'d> {
     draft: &'d mut Draft,
@@ -79,9 +79,9 @@ struct Profile<'d> {
     files: Vec<FileStatement>,
     not_hidden: Vec<Place>,
     not_alone: Vec<Place>,
-    /// `not_hidden` as statements share it; none when it has grown.
+    /// `not_hidden` in the form that statements share. `None` if it has grown since.
     shared: Option<Rc<[Place]>>,
-    /// Statements of one word.
+    /// The statements of one word that were made.
     switches: BTreeSet<&'static str>,
     home: Home,
     lists: BTreeMap<&'static str, Names>,
@@ -136,7 +136,7 @@ pub(crate) fn import(path: &Path, text: &str, host: &Host<'_>, draft: &mut Draft
     Ok(())
 }
 
-/// Where included files may lie, in the order in which they are looked for.
+/// The directories in which included files may lie, in the order of the search.
 fn places_of_includes(path: &Path, host: &Host<'_>) -> Vec<PathBuf> {
     let beside = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -147,5 +147,5 @@ fn places_of_includes(path: &Path, host: &Host<'_>) -> Vec<PathBuf> {
     places
 }
 
-/// Where firejail's own files lie.
+/// The directory of firejail's own files.
 const SYSTEM: &str = "/etc/firejail";

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shell patterns of one name.
+//! Matches and translates shell patterns of one name.
 
 use crate::text;
 
-/// Names for sets of characters, and the sets as far as file names are concerned.
+/// Names for sets of characters, and the characters that matter in file names.
 const CLASSES: [(&str, &str); 6] = [
     ("[:xdigit:]", "0-9a-fA-F"),
     ("[:digit:]", "0-9"),
@@ -13,7 +13,7 @@ const CLASSES: [(&str, &str); 6] = [
     ("[:alnum:]", "0-9a-zA-Z"),
 ];
 
-/// A pattern whose named sets are written out.
+/// A pattern in which the named sets are expanded.
 pub(crate) fn with_sets(text: &str) -> String {
     let mut text = text.to_owned();
     if text.contains("[:") {
@@ -24,14 +24,15 @@ pub(crate) fn with_sets(text: &str) -> String {
     text
 }
 
-/// A shell pattern of one name as patterns here say it. With `widen`, a set that can't be said is any character.
+/// A shell pattern of one name in the form of Palisade's patterns. With `widen`, a set that can't be expressed becomes
+/// any character.
 pub(crate) fn said(written: &str, widen: bool) -> Option<String> {
     let mut out = String::new();
     let mut rest = written;
     while let Some(c) = rest.chars().next() {
         rest = &rest[c.len_utf8()..];
         match c {
-            // Two stars would mean directories.
+            // Two stars would match directories, too.
             '*' if out.ends_with('*') => {}
             '*' | '?' => out.push(c),
             '[' => match set(rest) {
@@ -55,10 +56,10 @@ pub(crate) fn said(written: &str, widen: bool) -> Option<String> {
     Some(out)
 }
 
-/// What stands between the brackets, and what follows them.
+/// The text between the brackets, and the text after them.
 fn set(rest: &str) -> Option<(&str, &str)> {
     let skipped = usize::from(rest.starts_with(['!', '^']));
-    // A bracket that comes first is a member.
+    // A bracket in the first position is a member of the set.
     let from = skipped + usize::from(rest[skipped..].starts_with(']'));
     let end = from + rest[from..].find(']')?;
     Some((&rest[..end], &rest[end + 1..]))
@@ -96,9 +97,9 @@ fn steps(pattern: &str) -> Vec<Step<'_>> {
     out
 }
 
-/// Whether a name fits a shell pattern; a set that isn't understood fits any character.
+/// Whether a name matches a shell pattern. A set that isn't understood matches any character.
 ///
-/// Only the last star is ever tried again, so that no pattern takes long.
+/// Only the last star is ever tried again, so every pattern ends quickly.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let (steps, name): (Vec<Step<'_>>, Vec<char>) = (steps(pattern), name.chars().collect());
     let fits = |step: &Step<'_>, c: char| match step {
@@ -147,7 +148,7 @@ fn is_member(members: &str, c: char) -> bool {
     found != negated
 }
 
-/// Whether two patterns may fit the same name, by their plain beginnings and ends.
+/// Whether two patterns may match the same name, judged by their plain beginnings and ends.
 pub(crate) fn ends_agree(a: &str, b: &str) -> bool {
     const SIGNS: [char; 4] = ['*', '?', '[', ']'];
     let beginning = |text: &str| text[..text.find(SIGNS).unwrap_or(text.len())].to_owned();

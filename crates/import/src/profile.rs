@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A file of another launcher, as the text of a profile or a feature.
+//! Translates a file of another launcher to the text of a profile or a feature.
 
 use crate::document::Value;
 use crate::draft::Draft;
@@ -11,7 +11,7 @@ use palisade_sandbox::layers::is_profile_name;
 use serde::Serialize;
 use std::path::Path;
 
-/// The most that a policy file may hold.
+/// The largest number of entries in a policy file.
 pub(crate) const MOST: usize = palisade_policy::parse::MOST_ENTRIES;
 
 /// A launcher whose profiles can be imported.
@@ -43,7 +43,7 @@ pub enum Kind {
     Feature,
 }
 
-/// What of the host has to be known.
+/// The facts of the host that the import needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Host<'h> {
     /// The user's home.
@@ -54,10 +54,10 @@ pub struct Host<'h> {
     pub uid: u32,
 }
 
-/// What is to be imported.
+/// What to import.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'r> {
-    /// Whose language the file is in.
+    /// The launcher that the file is for.
     pub launcher: Launcher,
     /// The file. What it includes is looked for beside it and among the launcher's own files.
     pub file: &'r Path,
@@ -69,7 +69,7 @@ pub struct Request<'r> {
     pub host: Host<'r>,
 }
 
-/// What came of a file.
+/// The result of importing a file.
 #[derive(Debug)]
 pub struct Imported {
     /// The text of a policy file that a launch would read.
@@ -78,7 +78,7 @@ pub struct Imported {
     pub report: Report,
 }
 
-/// The name that a file's profile gets where no other is asked for: the file's, without its ending.
+/// The name of a file's profile: the name that the user asks for, otherwise the file's name without its ending.
 ///
 /// # Errors
 /// When `--profile` wouldn't find the name.
@@ -94,11 +94,11 @@ pub fn name(file: &Path, asked: Option<&str>) -> Result<String, ImportError> {
     }
 }
 
-/// Reads a file of another launcher and says the same in Palisade's language.
+/// Reads a file of another launcher and expresses the same in Palisade's language.
 ///
 /// # Errors
-/// When the file, or one that it includes, can't be read or isn't what the launcher itself would take; when a launch would
-/// refuse the result.
+/// When the file, or one that it includes, can't be read, or when the launcher itself would refuse it; when a launch
+/// would refuse the result.
 pub fn import(request: &Request<'_>) -> Result<Imported, ImportError> {
     let &Request { launcher, file, kind, name, host } = request;
     let content = source::read(file)?;
@@ -141,7 +141,7 @@ pub fn import(request: &Request<'_>) -> Result<Imported, ImportError> {
         Kind::Profile => palisade_policy::parse(&text, None, Layer::User).map(drop),
         Kind::Feature => palisade_policy::parse_feature(&text, None, Layer::User).map(drop),
     };
-    // Nothing is written that a launch would refuse.
+    // Never write what a launch would refuse.
     if let Err(mistakes) = parse {
         let mistake = mistakes.first().map(ToString::to_string).unwrap_or_default();
         return Err(ImportError::Unsaid { path: file.to_owned(), mistake });
@@ -149,7 +149,7 @@ pub fn import(request: &Request<'_>) -> Result<Imported, ImportError> {
     Ok(Imported { text, report: draft.report })
 }
 
-/// Firejail's profiles are for the program that they are called like.
+/// A profile of firejail is for the program of the same name.
 fn program(file: &Path, name: &str, draft: &mut Draft) {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     if stem != name && is_profile_name(&stem) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs of this host by their names or a pattern of names.
+//! Finds programs of this host by a name or a pattern of names.
 
 use crate::pattern::matches;
 use std::io::Read;
 use std::path::Path;
 
-/// Where programs are looked for.
+/// The directories in which programs are looked for.
 const DIRECTORIES: [&str; 6] =
     ["/usr/local/bin", "/usr/bin", "/usr/sbin", "/usr/games", "/usr/local/sbin", "/usr/local/games"];
 
-/// The most that one pattern stands for.
+/// The largest number of programs that one pattern stands for.
 const MOST: usize = 256;
 
-/// Paths of the programs that are called so, each name once, in order.
+/// The paths of the programs that match the name or the pattern. Each name occurs once, in order.
 pub(crate) fn like(name: &str) -> Vec<String> {
     if name.is_empty() || name.contains('/') || name.contains(char::is_control) {
         return Vec::new();

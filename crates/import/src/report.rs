@@ -4,7 +4,7 @@
 use serde::Serialize;
 use std::rc::Rc;
 
-/// As much of a statement as is quoted.
+/// How much of a statement is quoted.
 const QUOTED: usize = 160;
 
 /// Where a statement stands.
@@ -33,38 +33,38 @@ impl std::fmt::Display for At {
     }
 }
 
-/// What became of a statement that isn't said exactly by the profile.
+/// What became of a statement that the profile doesn't express exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Said otherwise, and never more loosely.
+    /// Expressed differently, and never more loosely.
     Approximated,
-    /// Not said. It granted or did something, which the profile doesn't.
+    /// Not expressed. It granted or did something that the profile doesn't.
     LeftOut,
-    /// Not said. It kept something away, which the profile doesn't.
+    /// Not expressed. It restricted something that the profile doesn't restrict.
     NotKept,
 }
 
-/// A statement that isn't said exactly.
+/// A statement that the profile doesn't express exactly.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
     /// Where it stands.
     #[serde(flatten)]
     pub at: At,
-    /// As it stands there; of a long one the beginning.
+    /// The statement; only the beginning of a long one.
     pub statement: String,
     /// What became of it.
     #[serde(skip)]
     pub outcome: Outcome,
-    /// Why it isn't said exactly.
+    /// Why it isn't expressed exactly.
     #[serde(rename = "reason")]
     pub why: &'static str,
-    /// Whether it kept something away.
+    /// Whether it restricted something.
     pub restricts: bool,
 }
 
 impl Finding {
-    /// What became of a statement, and why; of a long one the beginning is quoted.
+    /// What became of a statement, and why. Only the beginning of a long statement is quoted.
     pub fn new(at: &At, statement: &str, outcome: Outcome, why: &'static str) -> Self {
         let mut quoted: String = statement.chars().take(QUOTED).collect();
         if quoted.len() < statement.len() {
@@ -74,7 +74,7 @@ impl Finding {
         Self { at: at.clone(), statement: quoted, outcome, why, restricts }
     }
 
-    /// For a comment.
+    /// The line of a comment.
     pub(crate) fn line(&self) -> String {
         let not = if self.restricts { "NOT KEPT: " } else { "" };
         format!("{}: `{}`: {not}{}", self.at, self.statement, self.why)
@@ -84,23 +84,23 @@ impl Finding {
 /// What became of all statements.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Statements that the profile says exactly.
+    /// How many statements the profile expresses exactly.
     pub taken: usize,
-    /// Statements that it doesn't say exactly.
+    /// The statements that it doesn't express exactly.
     pub findings: Vec<Finding>,
-    /// What the launcher itself doesn't know.
+    /// The statements that the launcher itself doesn't know.
     pub unknown: Vec<Finding>,
-    /// Programs that run on the host, around the sandbox.
+    /// How many programs run on the host, around the sandbox.
     pub hooks: usize,
 }
 
 impl Report {
-    /// Statements of which one of these came, in the file's order.
+    /// The statements with one of these outcomes, in the file's order.
     pub fn of(&self, kinds: &[Outcome]) -> Vec<&Finding> {
         self.findings.iter().filter(|finding| kinds.contains(&finding.outcome)).collect()
     }
 
-    /// Statements that the profile doesn't say.
+    /// The statements that the profile doesn't express.
     pub fn left_out(&self) -> Vec<&Finding> {
         self.of(&[Outcome::LeftOut, Outcome::NotKept])
     }

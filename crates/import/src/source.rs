@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading foreign files: regular ones only, of a bounded size, in UTF-8.
+//! Reads foreign files: only regular ones, of a limited size, in UTF-8.
 
 use crate::ImportError;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// The largest file that is looked at.
+/// The largest file that is read.
 pub(crate) const LARGEST: u64 = 1 << 20;
 
 /// A file's text.
@@ -16,7 +16,7 @@ pub(crate) const LARGEST: u64 = 1 << 20;
 /// When it can't be read, is no regular file, too large, or not UTF-8.
 pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
     let failed = |source| ImportError::Read { path: path.to_owned(), source };
-    // A pipe without a writer would be waited for.
+    // Opening a pipe without a writer would block.
     let flags = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY);
     let mut options = File::options();
     options.read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
         return Err(too_large());
     }
     let mut content = Vec::new();
-    // It may grow while it is read.
+    // The file may grow while it is read.
     file.take(LARGEST + 1).read_to_end(&mut content).map_err(failed)?;
     if content.len() as u64 > LARGEST {
         return Err(too_large());

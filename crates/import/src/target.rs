@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Putting what was imported in its place: a whole file or none.
+//! Puts what was imported in its place: a whole file or none.
 
 use crate::error::ImportError;
 use std::fs::{DirBuilder, Permissions};
@@ -7,8 +7,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-/// Puts a whole file in its place, in directories that are the user's alone; one that is there stays unless it may be
-/// replaced.
+/// Writes a whole file, in directories that are the user's alone. An existing file stays unless it may be replaced.
 ///
 /// # Errors
 /// When there is such a file, or it can't be written.
@@ -19,7 +18,7 @@ pub fn write(file: &Path, text: &str, replace: bool) -> Result<(), ImportError> 
         _ => Path::new("."),
     };
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-    // Not for others to write to, or no launch would believe it.
+    // No other user may write the file: a launch wouldn't trust it then.
     let mode = Permissions::from_mode(0o644);
     let new = tempfile::Builder::new().prefix(".imported").permissions(mode).tempfile_in(directory);
     let mut new = new.map_err(failed)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whatever is imported: the result is a policy file, and grants no more than the original.
+//! Tests that each import results in a valid policy file that grants no more than the original.
 
 use crate::draft::Draft;
 use crate::profile::{Host, Kind};
@@ -16,7 +16,7 @@ fn host() -> Host<'static> {
 fn of_firejail(text: &str) -> Draft {
     let mut draft = Draft::default();
     draft.table("").text("name", "x");
-    // No file is read: includes are looked for beside it.
+    // This file isn't read: its path says where included files are looked for.
     let file = Path::new("/nonexistent/x.profile");
     firejail::import(file, text, &host(), &mut draft).unwrap_or_else(|error| panic!("{error}\n{text}"));
     draft
@@ -108,7 +108,7 @@ const WORDS: [&str; 62] = [
     "no-such-statement",
 ];
 
-/// What may stand behind them, and what shouldn't.
+/// What may follow these words, and what shouldn't.
 const REST: [&str; 48] = [
     "",
     "none",
@@ -265,7 +265,7 @@ fn what_comes_of_any_antimony_file_is_a_policy_file() {
             let (key, value) = (usize::from(pair[0]), usize::from(pair[1]));
             lines.push(format!("{} = {}\n", KEYS[key % KEYS.len()], VALUES[value % VALUES.len()]));
         }
-        // A key that stands twice makes the file none: then it is tried line by line.
+        // A key that occurs twice makes the file invalid. Then each line is tried by itself.
         let whole = lines.concat();
         for kind in [Kind::Profile, Kind::Feature] {
             match of_antimony(&whole, kind) {
@@ -348,11 +348,11 @@ fn nothing_is_granted_that_firejail_does_not() {
     });
 }
 
-/// What firejail makes of a path: its statements, one mount after the other.
+/// What firejail makes of a path: it mounts one statement after the other.
 fn simulated(lines: &[(&str, &str)], path: &str) -> (bool, bool, bool) {
     let real = |written: &str| written.replace("${HOME}", HOME);
     let names = |path: &str| path.split('/').map(str::to_owned).collect::<Vec<_>>();
-    // Whether a pattern names the path itself or something above it; and which part of the path that is.
+    // Whether a pattern names the path itself or something above it; and which part of the path it names.
     let on = |pattern: &str| {
         let (pattern, path) = (names(&real(pattern)), names(path));
         let fits = pattern.len() <= path.len()

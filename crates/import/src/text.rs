@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Foreign text in its new places: TOML strings, comments, paths, and where `${…}` is filled in.
+//! Writes foreign text in its new places: TOML strings, comments, paths, and texts in which `${…}` is filled in.
 
-pub(crate) use palisade_policy::render::string;
+pub(crate) use palisade_policy::render::{key, string};
 
 /// A character as it stands in a TOML string.
 fn escape(c: char, to: &mut String) {
     to.push_str(string(c.encode_utf8(&mut [0; 4])).trim_matches('"'));
 }
 
-/// A TOML string whose lines stand as lines.
+/// A TOML string of several lines: its line breaks stay line breaks.
 pub(crate) fn lines(text: &str) -> String {
     let mut out = String::from("\"\"\"\n");
     for c in text.chars() {
@@ -22,13 +22,7 @@ pub(crate) fn lines(text: &str) -> String {
     out
 }
 
-/// A key as TOML takes it.
-pub(crate) fn key(text: &str) -> String {
-    let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
-    if bare { text.to_owned() } else { string(text) }
-}
-
-/// A comment of one line: what would end it or mislead in it is written as in strings.
+/// A comment of one line. Characters that would end it or mislead a reader are escaped as in strings.
 pub(crate) fn comment(text: &str) -> String {
     let mut out = String::from("#");
     if !text.is_empty() {
@@ -44,12 +38,12 @@ pub(crate) fn comment(text: &str) -> String {
     out
 }
 
-/// Text in which nothing is filled in.
+/// A text in which nothing is filled in.
 pub(crate) fn plain(text: &str) -> String {
     text.replace("${", "$${")
 }
 
-/// A part of a path behind its beginning that means itself, whatever characters it holds.
+/// A part of a path after its beginning. Every character of it stands for itself.
 pub(crate) fn exact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -61,7 +55,7 @@ pub(crate) fn exact(text: &str) -> String {
     out
 }
 
-/// A name with a dot in it, `.*` at its end at most.
+/// Whether it is a name with a dot in it, with at most `.*` at its end.
 pub(crate) fn is_bus_name(name: &str) -> bool {
     let plain = name.strip_suffix(".*").unwrap_or(name);
     let plain = plain.replace("${name}", "x").replace("${id}", "x.y");
@@ -72,7 +66,7 @@ pub(crate) fn is_bus_name(name: &str) -> bool {
         })
 }
 
-/// `INTERFACE.METHOD@PATH`, with stars.
+/// Whether it has the form `INTERFACE.METHOD@PATH`, with stars.
 pub(crate) fn is_rule(rule: &str) -> bool {
     !rule.is_empty() && rule.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-*@/".contains(&b))
 }

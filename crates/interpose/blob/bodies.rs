@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which body stands for which pair of site and number. Lock-free: a handler may interrupt a handler.
+//! The table of bodies: which body serves which pair of call site and call number. It uses no lock, because a handler
+//! may interrupt a handler.
 
 use crate::call::{self, number};
 use crate::layout::{
@@ -40,25 +41,25 @@ unsafe extern "C" {
 pub(crate) struct Body(pub(crate) usize);
 
 impl Body {
-    /// Its slot. Written by whoever made it, before anybody else knows of it.
+    /// Its slot. The thread that made the body has written the slot before other threads can know of it.
     pub(crate) fn slot(self) -> *mut Slot {
         (SLOTS + SLOT * self.0) as *mut Slot
     }
 
-    /// Where it begins.
+    /// The address where it begins.
     pub(crate) fn address(self) -> u64 {
         (BODIES + BODY * self.0) as u64
     }
 
-    /// Where it goes with the number in `eax`.
+    /// The address where it continues with the number in `eax`.
     pub(crate) fn kind(self) -> u64 {
         // SAFETY: needed: the slots are at fixed addresses. Sound: `self.0` is the number of a body that was made, the fields
         // were written before its number was told, and this one never changes.
         unsafe { (*self.slot()).kind }
     }
 
-    /// Where it makes the call whatever the arguments, with the number in `eax` and nothing else prepared: what it
-    /// takes isn't known then.
+    /// The address where it makes the call, whatever the arguments are, with the number in `eax` and nothing else
+    /// prepared. The call's time isn't known then.
     pub(crate) fn plain(self) -> u64 {
         if is_timed() {
             return self.address() + PLAIN;
@@ -67,21 +68,22 @@ impl Body {
         unsafe { (*self.slot()).plain }
     }
 
-    /// Where a jump leads: the number needn't be in `eax` for an answer that is known.
+    /// The target of a site's jump. If the answer is known, the number needn't be in `eax`.
     pub(crate) fn entry(self) -> u64 {
         let known = [answer, counted_answer].map(|code| code as *const () as u64);
         // SAFETY: needed and sound as in `kind`: `common` never changes either.
         if known.contains(unsafe { &(*self.slot()).common }) { self.kind() } else { self.address() }
     }
 
-    /// One trap more; answers how many there were before.
+    /// Counts one more trap; returns how many there were before.
     pub(crate) fn trapped(self) -> u32 {
         // SAFETY: needed: the slots are at fixed addresses. Sound: the field is aligned, and every access to it is atomic once
         // the body's number is told.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.slot()).traps) }.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The last trap is to be counted by the next one: what it was to lead to didn't happen.
+    /// Takes back the count of the last trap, so that the next trap gets the same count: the attempt that this count
+    /// triggers didn't happen.
     pub(crate) fn not_tried(self) {
         // SAFETY: needed and sound as in `trapped`: every access to the field is atomic.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.slot()).traps) }.fetch_sub(1, Ordering::Relaxed);
@@ -94,22 +96,23 @@ impl Body {
     }
 }
 
-/// Where a body sets out with its slot known, makes the call and counts it, makes it, makes it and goes on by its slot.
+/// Offsets in a body: it has its slot and continues there; it makes the call and counts it; it makes the call; it
+/// makes the call and continues as its slot says (`AFTER`).
 const COMMON: u64 = 16;
 const PLAIN: u64 = 32;
 const PASS: u64 = 96;
-/// Where it makes a call by `int $0x80`, of which no register but `rax` is changed.
+/// The offset where it makes a call by `int $0x80`, which changes no register but `rax`.
 const LEGACY: u64 = 105;
-/// Stands for the number of all of these.
+/// Stands for all call numbers of `int $0x80`.
 const LEGACY_CALL: u64 = CALLS as u64 - 1;
 const AFTER: u64 = 112;
 
-/// Whether what calls take is counted.
+/// Whether the time of calls is counted.
 pub(crate) fn is_timed() -> bool {
     shared().mode.load(Ordering::Relaxed) & TIME != 0
 }
 
-/// The counter of a number.
+/// The counter of a call number.
 pub(crate) fn counter(number: u64) -> &'static Counter {
     if shared().mode.load(Ordering::Relaxed) & COUNT == 0 {
         return &state().nobody;
@@ -118,7 +121,7 @@ pub(crate) fn counter(number: u64) -> &'static Counter {
     &shared().counters[state().shard as usize][place]
 }
 
-/// Counts and logs a call that was answered in the handler, and took so many ticks.
+/// Counts and logs a call that was answered in the handler and took this number of ticks.
 pub(crate) fn count(number: u64, a: [u64; 6], result: i64, ticks: u64) {
     let counter = counter(number);
     if ticks > 0 {
@@ -146,19 +149,19 @@ pub(crate) fn count(number: u64, a: [u64; 6], result: i64, ticks: u64) {
     record.number.store(number as u32 + 1, Ordering::Release);
 }
 
-/// Places in a page of the index.
+/// Places in the first page of the index.
 const NEAR_HASHED: usize = 1024;
-/// As many are looked at there.
+/// How many of them are looked at.
 const NEAR: usize = 16;
 
-/// A place in the index, of [`HASHED`].
+/// A place in the index, which has [`HASHED`] places.
 fn index(place: usize) -> &'static AtomicU32 {
     // SAFETY: needed: the index is at a fixed address. Sound: it has HASHED aligned words, the process keeps them, and every
     // access is atomic.
     unsafe { AtomicU32::from_ptr((INDEX + 4 * (place % HASHED)) as *mut u32) }
 }
 
-/// The body of a site and a number; none if there are no more, or the number is none that has one.
+/// The body of a site and a number; `None` if there are no more bodies, or the number can have none.
 pub(crate) fn of(site: u64, call: u64) -> Option<Body> {
     if call >= LEGACY_CALL {
         return None;
@@ -166,14 +169,14 @@ pub(crate) fn of(site: u64, call: u64) -> Option<Body> {
     find(site, call)
 }
 
-/// The body of a site with `int $0x80`, whatever is called there.
+/// The body of a site with `int $0x80`, whatever call is made there.
 pub(crate) fn legacy(site: u64) -> Option<Body> {
     find(site, LEGACY_CALL)
 }
 
 fn find(site: u64, call: u64) -> Option<Body> {
     let hash = ((site ^ (call << 48)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
-    // The first page alone is enough for most programs: each other one is two page faults more.
+    // The first page alone is enough for most programs: each further page costs two page faults.
     let near = (0..NEAR).map(|step| (hash + step) % NEAR_HASHED);
     let mut made = None;
     for number in near.chain((0..HASHED).map(|step| (hash + step) % HASHED)) {
@@ -192,7 +195,7 @@ fn find(site: u64, call: u64) -> Option<Body> {
         }
         let body = Body(known as usize - 1);
         if body.pair() == (site, call) {
-            // Somebody was faster: what was made is for another site.
+            // Another thread has made this body first, so the new body is for another site.
             if let Some(spare) = made {
                 give_back(spare);
             }
@@ -202,7 +205,8 @@ fn find(site: u64, call: u64) -> Option<Body> {
     None
 }
 
-/// Keeps the number of a slot that nobody knows of for the next site. One that there is no place for is lost.
+/// Keeps a slot's number for the next site. No other thread may know of the slot. If there is no place to keep it,
+/// the slot is lost.
 fn give_back(spare: Body) {
     let keep = |place: &AtomicU32| {
         place.compare_exchange(0, spare.0 as u32 + 1, Ordering::Relaxed, Ordering::Relaxed)
@@ -210,7 +214,7 @@ fn give_back(spare: Body) {
     let _kept = state().spare.iter().any(|place| keep(place).is_ok());
 }
 
-/// A slot's number, of those whose bodies are there.
+/// The number of a free slot whose body exists.
 fn take(call: u64) -> Option<Body> {
     let spare = state().spare.iter().filter(|place| place.load(Ordering::Relaxed) != 0);
     let kept = spare.filter_map(|place| place.swap(0, Ordering::Relaxed).checked_sub(1)).next();
@@ -233,7 +237,7 @@ fn take(call: u64) -> Option<Body> {
     if goes_by_stack(call) { next(&state().reserved, RESERVED).map(Body) } else { None }
 }
 
-/// Calls that nobody but a body can make: they come back elsewhere, or with another stack, or without one.
+/// Calls that only a body can make: they return at another place, or with another stack, or without a stack.
 fn goes_by_stack(call: u64) -> bool {
     matches!(
         call,
@@ -256,7 +260,7 @@ fn make(site: u64, call: u64) -> Option<Body> {
     let [common, plain, pass, after] = [COMMON, PLAIN, PASS, AFTER].map(|offset| body.address() + offset);
     let address = |code: unsafe extern "C" fn()| code as *const () as u64;
     let (timing, logging) = (mode & TIME != 0, mode & LOG != 0);
-    // Known by its slot; and as a jump finds it.
+    // `simple` is used when the slot is known, `kind` when a jump leads here.
     let (simple, kind) = match mode {
         _ if logging => (after, after),
         _ if timing => (address(timed), common),
@@ -333,12 +337,12 @@ fn make(site: u64, call: u64) -> Option<Body> {
             slot.value = answered;
         }
         LEGACY_CALL => slot.kind = body.address() + LEGACY,
-        // Neither comes back.
+        // These calls don't return.
         number::EXIT | number::EXIT_GROUP => slot.kind = pass,
         _ => {}
     }
-    // SAFETY: needed: the slots are at fixed addresses. Sound: the slot was given to this call alone, and no other thread knows
-    // its number until that is in the index.
+    // SAFETY: needed: the slots are at fixed addresses. Sound: the slot was given to this call alone, and no other
+    // thread knows its number until it is in the index.
     unsafe { body.slot().write(slot) };
     Some(body)
 }

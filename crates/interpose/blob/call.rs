@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The kernel: calls made from here don't trap.
+//! System calls made from the mapped code. They don't trap.
 
 use core::arch::asm;
 use core::sync::atomic::AtomicU32;
@@ -57,14 +57,14 @@ pub(crate) mod number {
     pub(crate) const EPOLL_PWAIT2: u64 = 441;
 }
 
-/// Makes a call; answers what the kernel leaves in `rax`.
+/// Makes a call; returns what the kernel leaves in `rax`.
 ///
 /// # Safety
 ///
-/// As the call asks for.
+/// What the call itself requires.
 pub(crate) unsafe fn raw(number: u64, a: [u64; 6]) -> i64 {
     let result: i64;
-    // SAFETY: the kernel keeps all registers but these; whether the call is sound is the caller's to say.
+    // SAFETY: the kernel keeps all registers but these; the caller promises that the call is sound.
     unsafe {
         asm!("syscall", inlateout("rax") number as i64 => result, in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
              in("r10") a[3], in("r8") a[4], in("r9") a[5], lateout("rcx") _, lateout("r11") _, options(nostack));
@@ -72,11 +72,11 @@ pub(crate) unsafe fn raw(number: u64, a: [u64; 6]) -> i64 {
     result
 }
 
-/// With up to three arguments.
+/// Makes a call with up to three arguments.
 ///
 /// # Safety
 ///
-/// As the call asks for.
+/// What the call itself requires.
 pub(crate) unsafe fn call(number: u64, a: u64, b: u64, c: u64) -> i64 {
     // SAFETY: needed: `raw` is unsafe. Sound: the caller promises that the call with these arguments is; the other three are 0,
     // which the calls made through this function ignore.
@@ -100,14 +100,14 @@ pub(crate) fn thread() -> u32 {
     unsafe { call(number::GETTID, 0, 0, 0) as u32 }
 }
 
-/// Wakes whoever waits for a word, in whichever process.
+/// Wakes all threads that wait for a word, in all processes.
 pub(crate) fn wake(word: &AtomicU32) {
     // SAFETY: needed: only the kernel wakes waiting threads. Sound: FUTEX_WAKE uses the address of the word as a key and
     // neither reads nor writes memory.
     unsafe { call(number::FUTEX, word.as_ptr() as u64, 1, i32::MAX as u64) };
 }
 
-/// Waits until a word has another value, or for so many milliseconds, or for no reason.
+/// Waits until a word has another value, or the milliseconds are over. It may also return early without a reason.
 pub(crate) fn wait(word: &AtomicU32, value: u32, milliseconds: u64) {
     let time = [milliseconds / 1000, milliseconds % 1000 * 1_000_000];
     // SAFETY: needed: only the kernel can suspend a thread. Sound: FUTEX_WAIT reads the word and the time, which both live

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Before a program is executed the supervisor is asked to watch the thread, so that it meets the new program at its
-//! first instruction. It watches from the asking to that instruction, and at no other time.
+//! Executing a program: the thread asks the supervisor to watch it, so that the supervisor meets the new program at
+//! its first instruction. The supervisor watches the thread from this request to that instruction, and at no other
+//! time.
 
 use crate::call::{self, number};
 use crate::layout::{FAILED, FILLING, GRANTED, Request, VACANT, WANTED};
@@ -8,7 +9,7 @@ use crate::supervisor::{ALWAYS, changed, is_gone, ring};
 use crate::{shared, state};
 use core::sync::atomic::Ordering;
 
-/// Makes the call; comes back only if it failed.
+/// Makes the call; returns only if it failed.
 pub(crate) fn execute(call: u64, a: [u64; 6]) -> i64 {
     let request = ask();
     let granted = request.is_some_and(|request| changed(&request.state, WANTED, ALWAYS) == Some(GRANTED));
@@ -23,7 +24,7 @@ pub(crate) fn execute(call: u64, a: [u64; 6]) -> i64 {
     let answer = unsafe { call::raw(call, a) };
     match request {
         Some(request) if granted => {
-            // The supervisor makes the place vacant, when it has let go of this thread.
+            // The supervisor makes the place vacant when it has detached from this thread.
             request.state.store(FAILED, Ordering::Release);
             ring();
             changed(&request.state, FAILED, ALWAYS);
@@ -50,7 +51,7 @@ fn ask() -> Option<&'static Request> {
         };
         let thread = call::thread();
         request.thread.store(thread, Ordering::Relaxed);
-        // No other request of this run has the same.
+        // No other request of this run has the same proof.
         let proof = shared().proofs.fetch_add(1, Ordering::Relaxed) + 1;
         state().nonce.store(proof, Ordering::Relaxed);
         request.nonce.store(proof, Ordering::Relaxed);

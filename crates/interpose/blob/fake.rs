@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers that the kernel wouldn't give: it gives its own, and what was asked for is changed in it. So errors and
-//! all that isn't changed are the kernel's. The time of day is moved by bodies (`entry.S`), as it is asked for often.
+//! Answers that the kernel wouldn't give. The kernel answers first, and the requested parts of its answer are
+//! changed. So errors and all other parts are the kernel's. Bodies (`entry.S`) change the time of day, because
+//! programs ask for it often.
 
 use crate::call::{self, number};
 use crate::layout::{FAKE_CPUS, FAKE_HOST, FAKE_RELEASE, FAKE_TIME, NAME};
 use crate::{shared, until};
 
-/// Which of the answers a call needs; 0: none.
+/// The answers that a call needs; 0: none.
 const fn needed(call: u64) -> u32 {
     match call {
         number::UNAME => FAKE_HOST | FAKE_RELEASE,
@@ -59,7 +60,7 @@ pub(crate) fn answer(call: u64, a: [u64; 6]) -> i64 {
     }
 }
 
-/// The kernel's answer to a call that was made without a body, with the time of day moved as bodies do it.
+/// The kernel's answer to a call that was made without a body, with the time of day changed as bodies change it.
 pub(crate) fn moved(call: u64, a: [u64; 6], result: i64) -> i64 {
     let fakes = &shared().fakes;
     if fakes.which & FAKE_TIME == 0 || call::is_error(result) {

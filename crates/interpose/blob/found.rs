@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which sites were found by trap, and in which files, for who wants to know: a list that all programs share.
+//! Records the call sites that were found by trap, and their files, for `--sites`: a list that all programs share.
 
 use crate::layout::{ANONYMOUS, CODE, CODE_LENGTH, FILES, FOUND, File, OFFSET};
 use crate::maps::{self, Mapping};
 use crate::{shared, state};
 use core::sync::atomic::Ordering;
 
-/// Puts down a site that has trapped for the first time in this process, and what code is mapped.
+/// Records a site that has trapped for the first time in this process, and the code that is mapped.
 pub(crate) fn note(site: u64) {
-    // What is mapped can't be asked for any more.
+    // Under the program's own filter our code makes no calls of its own, so it can't read the mappings.
     if state().sealed.load(Ordering::Relaxed) != 0 {
         shared().unlisted.fetch_add(1, Ordering::Relaxed);
         return;
@@ -37,10 +37,10 @@ pub(crate) fn note(site: u64) {
     shared().unlisted.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The number of a file; none if there is no room for it.
+/// The number of a file; `None` if there is no room for it.
 fn file(mapping: &Mapping) -> Option<usize> {
     for (number, file) in shared().files.iter().enumerate() {
-        // Being written: by another thread, for a moment, or by one that was killed.
+        // Another thread may be writing it for a moment, or was killed while it did.
         let mut state = file.state.load(Ordering::Acquire);
         if state == 0 {
             match file.state.compare_exchange(0, File::FILLING, Ordering::Acquire, Ordering::Acquire) {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is mapped into an interposed program.
+//! The code that is mapped into an interposed program.
 //!
-//! - `entry.S`: what runs in the place of a system call; `until.S`: in that of a wait until a time of day
-//! - `trapped.S`: the way into the handler and out of it
-//! - [`trap`]: the handler of calls that trapped, the one place where things are decided
-//! - [`bodies`]: which body stands for which site
+//! - `entry.S`: runs in place of a system call; `until.S`: in place of a wait until a time of day
+//! - `trapped.S`: entry and exit of the handler
+//! - [`trap`]: the handler of calls that trapped, the one place where decisions are made
+//! - [`bodies`]: which body serves which site
 //! - [`patch`]: sites that lead to their bodies without a trap
-//! - [`maps`]: what code is where
+//! - [`maps`]: which code is mapped where
 //! - [`found`]: a list of sites
-//! - [`signals`]: SIGSYS stays ours and the program's at once
-//! - [`readable`]: pointers that point nowhere
+//! - [`signals`]: lets our handler and the program share SIGSYS
+//! - [`readable`]: checks that pointers point to readable memory
 //! - [`fake`]: answers that the kernel wouldn't give
-//! - [`until`]: waits until a time of day that is moved
+//! - [`until`]: waits until a changed time of day
 //! - [`execute`]: programs that are executed stay interposed
-//! - [`traced`]: threads that ask to be traced run as they are
-//! - [`supervisor`]: asking it for something
-//! - [`start`]: the beginning
-//! - [`call`]: the kernel
+//! - [`traced`]: threads that ask to be traced run without interposition
+//! - [`supervisor`]: requests to the supervisor
+//! - [`start`]: runs first in a new program
+//! - [`call`]: system calls
 //!
-//! There is no allocation, no unwinding and no data: what is written is at the addresses of [`layout`].
+//! There is no allocation, no unwinding and no static data: all writable memory is at the addresses of [`layout`].
 #![no_std]
 #![no_main]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -66,12 +66,12 @@ core::arch::global_asm!(
     ROOM = const layout::RECORDS - layout::SPARE,
     LAST = const layout::RECORDS - 1,
     AHEAD = const layout::SHARED + core::mem::offset_of!(layout::Shared, fakes) + core::mem::offset_of!(layout::Fakes, ahead),
-    // From twice a slot's address to its body's last part.
+    // From twice a slot's address to the last part of its body.
     AFTER = const layout::BODIES as i64 + 112 - 2 * layout::SLOTS as i64,
     options(att_syntax)
 );
 
-/// What the process knows of itself.
+/// This process's own state.
 fn state() -> &'static State {
     // SAFETY: needed: the state is at a fixed address, not in a variable. Sound: `setup` maps it before any other code runs,
     // and the process keeps it; fields that change while other threads read are atomic, the rest is written before there is a
@@ -79,7 +79,7 @@ fn state() -> &'static State {
     unsafe { &*(layout::STATE as *const State) }
 }
 
-/// What all processes share.
+/// The state that all processes share.
 fn shared() -> &'static Shared {
     // SAFETY: needed: the segment is at a fixed address, not in a variable. Sound: `setup` attaches it before any other code
     // runs, the process keeps it, and all its fields that change are atomic.
@@ -88,16 +88,16 @@ fn shared() -> &'static Shared {
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // SAFETY: needed: without a C library nothing else ends the process for certain. Sound: the instruction raises SIGILL and
-    // never returns.
+    // SAFETY: needed: without a C library no other way ends the process for certain. Sound: the instruction raises
+    // SIGILL and never returns.
     unsafe { core::arch::asm!("ud2", options(noreturn)) }
 }
 
-/// What slices are compared by. Not every compiler's own library has it for a program without a C library.
+/// Compares slices. The compiler's own library doesn't have it on every target for a program without a C library.
 ///
 /// # Safety
 /// Both are `length` bytes long.
-// SAFETY: needed because the compiler calls it by this name. Sound: nobody else defines it in this image.
+// SAFETY: needed because the compiler calls it by this name. Sound: no other code defines it in this image.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn bcmp(one: *const u8, other: *const u8, length: usize) -> i32 {
     let mut differs = 0;

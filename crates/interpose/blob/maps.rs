@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is mapped where in this process, as the kernel says.
+//! The memory mappings of this process, as the kernel reports them.
 
 use crate::call::{self, number};
 use crate::layout::PATH;
@@ -9,17 +9,17 @@ pub(crate) struct Mapping {
     pub(crate) start: u64,
     pub(crate) end: u64,
     rights: [u8; 4],
-    /// In the file.
+    /// Where it begins in the file.
     pub(crate) offset: u64,
     pub(crate) device: u64,
     /// 0: of no file.
     pub(crate) inode: u64,
-    /// The first so many bytes of the file's path, or what the kernel calls it.
+    /// The beginning of the file's path, or the kernel's name of the mapping.
     pub(crate) path: [u8; PATH],
     pub(crate) length: usize,
 }
 
-/// What the kernel calls its own code in a process.
+/// The kernel's name of its own code in a process.
 const VDSO: [u8; 6] = *b"[vdso]";
 
 impl Mapping {
@@ -33,20 +33,20 @@ impl Mapping {
         }
     }
 
-    /// Whether it is executed from a file.
+    /// Whether it is an executable mapping of a file.
     pub(crate) fn is_program(&self) -> bool {
         self.rights[2] == b'x' && self.inode != 0
     }
 }
 
-/// Pages whose rights are changed at once.
+/// Pages whose rights are changed together.
 pub(crate) struct Pages {
     pub(crate) start: u64,
     pub(crate) end: u64,
 }
 
 impl Pages {
-    /// The one of an address.
+    /// The page of an address.
     const fn of(address: u64) -> Self {
         const PAGE: u64 = 4096;
         let start = address & !(PAGE - 1);
@@ -54,9 +54,9 @@ impl Pages {
     }
 }
 
-/// The pages to be made writable where an address is in code that may be patched: a file's or the kernel's, mapped for
-/// this process alone, and not writable. What a JIT compiler writes isn't, and is left to trap. The kernel changes its
-/// own code's rights as a whole or not at all.
+/// The pages to make writable for patching an address. Only code of a file or of the kernel may be patched, if it is
+/// mapped for this process alone and isn't writable. Code that a JIT compiler writes stays unpatched and traps. The
+/// kernel changes the rights of its own code only as a whole.
 pub(crate) fn library(address: u64) -> Option<Pages> {
     let asked = with(|file| query(file, address));
     match asked {
@@ -76,12 +76,12 @@ pub(crate) fn library(address: u64) -> Option<Pages> {
     }
 }
 
-/// Does something with the list opened; none if it can't be.
+/// Runs `what` with the list of mappings open; `None` if it can't be opened.
 fn with<T>(what: impl FnOnce(u64) -> T) -> Option<T> {
     opened(b"/proc/self/maps\0", what)
 }
 
-/// The same with a file whose path is ended by zero.
+/// The same with another file. Its path ends in a zero byte.
 fn opened<T>(path: &[u8], what: impl FnOnce(u64) -> T) -> Option<T> {
     const AT_FDCWD: u64 = -100_i64 as u64;
     const O_CLOEXEC: u64 = 0o2_000_000;
@@ -92,13 +92,13 @@ fn opened<T>(path: &[u8], what: impl FnOnce(u64) -> T) -> Option<T> {
         return None;
     }
     let answer = what(file as u64);
-    // SAFETY: needed: descriptors are closed by the kernel. Sound: this one was opened above, and nothing else in the process
-    // knows its number.
+    // SAFETY: needed: descriptors are closed by the kernel. Sound: this one was opened above, and no other code in
+    // the process knows its number.
     unsafe { call::call(number::CLOSE, file as u64, 0, 0) };
     Some(answer)
 }
 
-/// Asks for the one mapping (`PROCMAP_QUERY`, Linux 6.11); none if the kernel doesn't know the question.
+/// Asks for one mapping (`PROCMAP_QUERY`, Linux 6.11); `None` if the kernel doesn't know the request.
 fn query(file: u64, address: u64) -> Option<Option<Pages>> {
     const PROCMAP_QUERY: u64 = 0xc068_6611;
     let mut name = [0_u8; 16];
@@ -121,7 +121,7 @@ fn query(file: u64, address: u64) -> Option<Option<Pages>> {
     if query[8] != 0 {
         return Some(Some(Pages::of(address)));
     }
-    // Of no file: it has a short name, or one that there is no room for, and that isn't it.
+    // A mapping of no file has a short name. A name that is longer than the buffer isn't the vDSO's.
     query = [0; 13];
     query[0] = 104;
     query[2] = address;
@@ -134,13 +134,13 @@ fn query(file: u64, address: u64) -> Option<Option<Pages>> {
     Some(is_vdso.then_some(Pages { start: query[3], end: query[4] }))
 }
 
-/// Tells of all mappings, until the answer is that it is enough.
+/// Passes all mappings to `tell`, until it returns true.
 pub(crate) fn each(mut tell: impl FnMut(&Mapping) -> bool) {
     let mut line = Line::new();
     bytes(b"/proc/self/maps\0", |byte| line.take(byte) && tell(&line.mapping));
 }
 
-/// Tells of a file's bytes, until the answer is that it is enough. The path is ended by zero.
+/// Passes a file's bytes to `tell`, until it returns true. The path ends in a zero byte.
 pub(crate) fn bytes(path: &[u8], mut tell: impl FnMut(u8) -> bool) {
     opened(path, |file| {
         let mut text = [0_u8; 1024];
@@ -182,7 +182,7 @@ impl Line {
         Self { mapping, field: 0, place: 0 }
     }
 
-    /// `START-END RIGHTS OFFSET DEVICE INODE PATH`; whether it is whole.
+    /// `START-END RIGHTS OFFSET DEVICE INODE PATH`; returns whether the line is complete.
     fn take(&mut self, byte: u8) -> bool {
         if self.field == 7 {
             *self = Self::new();
@@ -209,7 +209,7 @@ impl Line {
             (4, b':') => to.device <<= 32 - 4 * 2,
             (4, _) => to.device = hexadecimal(to.device),
             (5, digit) => to.inode = to.inode * 10 + u64::from(digit.wrapping_sub(b'0')),
-            // Spaces before it.
+            // Spaces before the path.
             (6, b' ') if to.length == 0 => {}
             (_, letter) => {
                 if let Some(place) = to.path.get_mut(to.length) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sites that lead to their bodies without a trap.
+//! Patches sites, so that they lead to their bodies without a trap.
 //!
-//! What is overwritten and by what is decided in [`site`](crate::site). A thread that is about to execute the `syscall`,
-//! a branch to it and a return address after it all find what they expect.
+//! [`site`](crate::site) decides which bytes are overwritten and by what. A thread that is about to execute the
+//! `syscall`, a branch to it and a return address after it all find the bytes that they expect.
 
 use crate::bodies::Body;
 use crate::call::{self, number};
@@ -24,16 +24,16 @@ const PAGE: u64 = 4096;
 /// A jump to itself.
 const STAY: u16 = u16::from_le_bytes([0xeb, 0xfe]);
 
-/// What came of trying to patch a site.
+/// The result of an attempt to patch a site.
 enum Tried {
     Done,
     Impossible,
-    /// Somebody else was patching.
+    /// Another thread was patching.
     Busy,
 }
 
-/// Patches a site, if that is possible. It makes no difference to the program but for speed. Answers whether it was
-/// not tried, as somebody else was patching.
+/// Patches a site, if that is possible. The program doesn't notice it except by speed. Returns true if there was no
+/// attempt because another thread was patching.
 pub(crate) fn site(site: u64, call: u64, body: Body, first: bool) -> bool {
     if is_handlers(call) || call == number::RT_SIGRETURN {
         return false;
@@ -48,9 +48,9 @@ pub(crate) fn site(site: u64, call: u64, body: Body, first: bool) -> bool {
 }
 
 fn attempt(site: u64, call: u64, body: Body) -> Tried {
-    // Before anything is looked at: a page is no library's while somebody patches in it.
+    // The lock comes first: while another thread patches in a page, the page doesn't look like a library's.
     let Some(_lock) = Lock::take() else { return Tried::Busy };
-    // What is read is in the page of the `syscall`, which was just executed, or is a library's, too.
+    // The bytes to read are in the page of the `syscall`, which was just executed, or in a library's page, too.
     if site % PAGE < BEFORE as u64 && maps::library(site - BEFORE as u64).is_none() {
         return Tried::Impossible;
     }
@@ -67,12 +67,12 @@ fn attempt(site: u64, call: u64, body: Body) -> Tried {
 /// Where a site's jump leads.
 #[derive(Clone, Copy)]
 struct Target {
-    /// The place in the table.
+    /// The address of the pointer in the table.
     entry: usize,
     address: usize,
 }
 
-/// Makes what a site's jump leads to.
+/// Makes the target of a site's jump.
 fn target(site: u64, call: u64, body: Body, form: Form) -> Option<Target> {
     let (place, address) = match form {
         Form::Number | Form::Wide | Form::Zero => (body.0, body.entry() as usize),
@@ -109,16 +109,18 @@ fn target(site: u64, call: u64, body: Body, form: Form) -> Option<Target> {
 
 /// Writes the jump. Other threads may be executing the site: they see the old instruction or the new one.
 ///
-/// Either the bytes lie in one aligned word of eight, and are written by one store, which is what processors promise
-/// to fetch whole (AMD64 Architecture Programmer's Manual, volume 2, 7.6.1). Or the first two bytes become a jump to
-/// itself, all processors are made to fetch anew (`membarrier`, SYNC_CORE), the rest is written, they are made to
-/// again, and the first two bytes become the jump's. Whoever comes by waits there for a few microseconds.
+/// If the bytes lie in one aligned word of eight, one store writes them. Processors promise to fetch such a word as a
+/// whole (AMD64 Architecture Programmer's Manual, volume 2, 7.6.1). Otherwise there are five steps. The first two
+/// bytes become a jump to itself. All processors are made to fetch instructions anew (`membarrier`, SYNC_CORE). The
+/// rest is written. All processors fetch anew again. The first two bytes become those of the jump. A thread that
+/// reaches the site meanwhile waits there for a few microseconds.
 fn write(at: u64, form: Form, target: Target, pages: Pages) -> bool {
     let length = form.length();
     let jump = if length >= 5 && state().table != 0 {
         site::through_table(target.entry as u32)
     } else {
-        // Where the table's place is taken (by a large program that isn't moved) a page near by stands for it.
+        // Where other memory is at the table's address (in a large program that isn't relocated), a page near the
+        // site is used instead.
         match landing(site::jump_at(at, form), length.min(5), target) {
             Some(distance) => site::near(distance),
             None => return false,
@@ -164,10 +166,12 @@ fn write(at: u64, form: Form, target: Target, pages: Pages) -> bool {
     true
 }
 
-/// Makes a page with a jump to a target that can be jumped to from an instruction, and answers the distance.
+/// Makes a page with a jump to the target. The page can be reached from the instruction at `at`. Returns the distance
+/// to it.
 ///
-/// Of the four bytes of a distance only the first `length - 1` are written; if the instruction is shorter than five
-/// bytes, the others are the `syscall` and what is behind it, which all stay. So the page must be where they say.
+/// Only the first `length - 1` of the distance's four bytes are written. If the instruction is shorter than five
+/// bytes, the other bytes of the distance are the `syscall` and the bytes behind it, which all stay. So those bytes
+/// determine where the page must be.
 fn landing(at: u64, length: usize, target: Target) -> Option<[u8; 4]> {
     const READ_WRITE: u64 = 3;
     const READ_EXECUTE: u64 = 5;
@@ -175,7 +179,8 @@ fn landing(at: u64, length: usize, target: Target) -> Option<[u8; 4]> {
     const FIXED_NOREPLACE: u64 = 0x10_0000;
     const LOW: u64 = 0x40;
     let (distance, to) = if length == 5 {
-        // Wherever there is room: libraries lie together, and below 2 GiB is near what lies there.
+        // Any free address will do: libraries lie close together, and any address below 2 GiB is near code that is
+        // below 2 GiB.
         let low = if at >> 31 == 0 { LOW } else { 0 };
         let to = map(0, PRIVATE | low)?;
         (site::distance(at, to), to)
@@ -212,7 +217,8 @@ fn landing(at: u64, length: usize, target: Target) -> Option<[u8; 4]> {
             return None;
         }
         if page != 0 && mapped as u64 != page {
-            // SAFETY: needed: only the kernel unmaps. Sound: the page was made above, and nobody has its address.
+            // SAFETY: needed: only the kernel unmaps. Sound: the page was made above, and no other code has its
+            // address.
             unsafe { call::call(number::MUNMAP, mapped as u64, PAGE, 0) };
             return None;
         }
@@ -226,7 +232,7 @@ fn landing(at: u64, length: usize, target: Target) -> Option<[u8; 4]> {
 ///
 /// They are writable.
 unsafe fn store(to: *mut u16, value: u16) {
-    // An instruction of its own: what the compiler makes of an unaligned write may be two.
+    // Inline assembly makes it one instruction: the compiler may split an unaligned write into two.
     // SAFETY: needed: one instruction must write both bytes, and the language doesn't promise that of an assignment. Sound: the
     // caller promises that they are writable; the instruction changes no flag and no register.
     unsafe {
@@ -234,7 +240,7 @@ unsafe fn store(to: *mut u16, value: u16) {
     };
 }
 
-/// Every processor that runs a thread of this process fetches instructions anew.
+/// Makes every processor that runs a thread of this process fetch instructions anew.
 fn synchronise() {
     // MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE
     // SAFETY: needed: only the kernel makes other processors fetch anew. Sound: the call touches no memory and no register but
@@ -242,7 +248,8 @@ fn synchronise() {
     unsafe { call::call(number::MEMBARRIER, 1 << 5, 0, 0) };
 }
 
-/// One patches at a time, undisturbed by signals: a handler that came by a jump to itself would wait for ever.
+/// Lets one thread patch at a time, with signals blocked: a handler that reached a jump to itself would wait for
+/// ever.
 struct Lock {
     mask: u64,
 }
@@ -259,13 +266,15 @@ impl Lock {
             call::raw(number::RT_SIGPROCMASK, [2, &raw const all as u64, &raw mut mask as u64, 8, 0, 0]);
         }
         let lock = Self { mask };
-        // If somebody is at it, it's given up. If that was a thread of the parent's at the moment of a fork, this process
-        // patches no more: it can't be told from the child of a vfork, which has the parent's memory.
+        // If another thread holds the lock, this attempt ends. If a thread of the parent held it at the moment of a
+        // fork, this process never patches again: the code can't distinguish it from the child of a vfork, which has
+        // the parent's memory.
         if state().patching.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed).is_ok() {
             return Some(lock);
         }
         lock.restore();
-        // It was never taken: dropping it would give the holder's away, and end its page's being writable under it.
+        // The lock was never taken. Dropping it would release the other holder's lock, while that holder's page is
+        // writable.
         core::mem::forget(lock);
         None
     }

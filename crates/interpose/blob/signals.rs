@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! SIGSYS stays deliverable, or the next trap would end the process: it is taken out of every mask. A handler that
-//! the program sets for it is remembered, and called for every SIGSYS that is none of our traps. Which threads have it
-//! blocked, as they see it, is remembered, too: they read it in their masks, and what is sent to them waits.
+//! Lets our trap handler and the program share SIGSYS. SIGSYS is removed from every signal mask, because the next
+//! trap would end the process if it were blocked. A handler that the program sets for SIGSYS is recorded, and called
+//! for every SIGSYS that isn't one of our traps. For each thread it is recorded whether it has SIGSYS blocked as the
+//! program sees it: the thread reads that in its masks, and a SIGSYS sent to it waits.
 
 use crate::call::{self, number};
 use crate::layout::{Action, Holder};
@@ -29,7 +30,7 @@ pub(crate) fn action(frame: &Frame, a: [u64; 6]) -> i64 {
         // does what it would do without Palisade.
         return unsafe { call::raw(number::RT_SIGACTION, a) };
     }
-    // What the C library gives the kernel is on its stack.
+    // The C library passes an action that is on its stack, which is readable.
     if new != 0 && !frame.is_on_stack(new, size_of::<Action>() as u64) && !readable::action(new) {
         return EFAULT;
     }
@@ -44,7 +45,8 @@ pub(crate) fn action(frame: &Frame, a: [u64; 6]) -> i64 {
                 *wanted = (new as *const Action).read_unaligned();
             }
             if old != 0 {
-                // The kernel writes there first: what is done is done, as natively.
+                // The kernel changes the action before it writes the old one, so the change stays if the write fails,
+                // as without Palisade.
                 let written = call::raw(number::RT_SIGACTION, [SIGSYS, 0, old, SIZE, 0, 0]);
                 if call::is_error(written) {
                     return written;
@@ -63,8 +65,9 @@ pub(crate) fn action(frame: &Frame, a: [u64; 6]) -> i64 {
     unsafe { call::raw(number::RT_SIGACTION, [signal, &raw const given as u64, old, size, 0, 0]) }
 }
 
-/// `rt_sigprocmask(how, set, old, size)`. Answers whether the mask is in force: what unblocks a signal is put in force by
-/// the handler's end, as who handles that is to run on the program's stack.
+/// `rt_sigprocmask(how, set, old, size)`. Returns the answer, and whether the mask is in force already. A mask that
+/// unblocks a signal comes into force at the handler's end, because the signal's handler must run on the program's
+/// stack.
 pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> (i64, bool) {
     let [how, set, old, size, ..] = a;
     if set == 0 || size != SIZE {
@@ -88,7 +91,8 @@ pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> (i64, bool) {
         _ => return (EINVAL, true),
     } & !BIT;
     let at_once = before & !after == 0;
-    // By the jump what is in force stays, by `rt_sigreturn` this comes.
+    // If the handler ends by its jump, the mask in force stays. If it ends by `rt_sigreturn`, this mask comes into
+    // force.
     frame.set_mask(after);
     let mut answer = 0;
     if at_once {
@@ -96,14 +100,14 @@ pub(crate) fn mask(frame: &mut Frame, a: [u64; 6]) -> (i64, bool) {
         // and writes eight bytes where the program asked for the old mask.
         answer = unsafe { call::raw(number::RT_SIGPROCMASK, [SIG_SETMASK, &raw const after as u64, old, SIZE, 0, 0]) };
     } else if old != 0 {
-        // If it can't be written, the new one is in force all the same.
+        // If the old mask can't be written, the new one is in force all the same.
         // SAFETY: needed: only the kernel knows a thread's mask. Sound: it writes eight bytes where the program asked for the
         // old mask, and changes nothing else.
         answer = unsafe { call::raw(number::RT_SIGPROCMASK, [SIG_SETMASK, 0, old, SIZE, 0, 0]) };
     }
     let wanted = set & BIT != 0;
     let state = state();
-    // Under a filter of the program's nobody is asked who calls.
+    // Under the program's own filter our code makes no call to find out the thread's number.
     if (wanted || state.holds.load(Ordering::Relaxed) != 0) && state.sealed.load(Ordering::Relaxed) == 0 {
         let thread = call::thread();
         let known = holder(thread);
@@ -147,11 +151,11 @@ fn holder_here() -> Option<&'static Holder> {
     if none { None } else { holder(call::thread()) }
 }
 
-/// From now on a SIGSYS that is sent to this thread waits. Without a place for one more it doesn't.
+/// Makes a SIGSYS that is sent to this thread wait from now on. If there is no free place, it doesn't wait.
 fn hold(thread: u32) {
     let take = |holder: &&Holder| {
         let known = holder.thread.load(Ordering::Relaxed);
-        // A thread that ends has blocked everything, by the C library.
+        // The C library blocks all signals in a thread that ends.
         let gone = || {
             let (process, known) = (u64::from(call::process()), u64::from(known));
             // SAFETY: needed: only the kernel knows which threads exist. Sound: signal 0 is never delivered, and the call
@@ -167,14 +171,14 @@ fn hold(thread: u32) {
     }
 }
 
-/// What has been sent meanwhile comes now.
+/// Sends the SIGSYS that has waited.
 fn release(holder: &'static Holder, thread: u32) {
     let info = holder.info;
     let pends = holder.pending.swap(0, Ordering::Relaxed) != 0;
     holder.thread.store(0, Ordering::Relaxed);
     if pends {
-        // SAFETY: needed: only the kernel sends signals. Sound: it reads `info`, a copy of what the kernel said of the first
-        // signal, which lives until the call returns.
+        // SAFETY: needed: only the kernel sends signals. Sound: it reads `info`, a copy of the first signal's
+        // siginfo, which lives until the call returns.
         unsafe {
             let process = u64::from(call::process());
             let info = info.as_ptr() as u64;
@@ -183,7 +187,7 @@ fn release(holder: &'static Holder, thread: u32) {
     }
 }
 
-/// Keeps a SIGSYS that somebody has sent while this thread has it blocked; answers whether it has.
+/// Keeps a SIGSYS that a process has sent while this thread has it blocked; returns whether it was kept.
 fn kept(info: u64) -> bool {
     // SAFETY: needed: the kernel gives handlers only the address. Sound: it is that of a whole siginfo on this thread's stack;
     // `si_code` is its third word, above 0 if the kernel itself sends the signal, which blocking doesn't keep off.
@@ -191,7 +195,7 @@ fn kept(info: u64) -> bool {
         return false;
     }
     let Some(holder) = holder_here() else { return false };
-    // Of one that waits already the kernel forgets the second.
+    // A second SIGSYS is lost while one waits, as in the kernel.
     if holder.pending.load(Ordering::Relaxed) == 0 {
         // SAFETY: needed: the place is in shared state. Sound: `holder_here` gives the place of this thread, which alone writes
         // it; a siginfo is 128 bytes, as long as the place.
@@ -201,11 +205,11 @@ fn kept(info: u64) -> bool {
     true
 }
 
-/// A pointer to the same mask without SIGSYS.
+/// The number of a stored copy of the mask without SIGSYS.
 fn replaced(mask: u64) -> usize {
     let without = mask & !BIT;
     let state = state();
-    // Zero says that a place is free, and a mask that had SIGSYS alone is 0 without: any place is that one's.
+    // Zero marks a free place. A mask that had only SIGSYS is 0 without it: any free place serves as its copy.
     for (number, place) in state.masks.iter().enumerate() {
         match place.compare_exchange(0, without, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => return number,
@@ -213,13 +217,14 @@ fn replaced(mask: u64) -> usize {
             Err(_) => {}
         }
     }
-    // The kernel reads a mask at once; only who met as many others meanwhile would wait with another one.
+    // The kernel reads a mask immediately. A thread would wait with a wrong mask only if other threads stored this
+    // many masks in between.
     let number = state.next_mask.fetch_add(1, Ordering::Relaxed) as usize % state.masks.len();
     state.masks[number].store(without, Ordering::Release);
     number
 }
 
-/// What to give instead of a pointer to a mask.
+/// What to pass instead of a pointer to a mask.
 pub(crate) fn pointer(mask: u64) -> u64 {
     if mask == 0 || !readable::mask_of_a_wait(mask) {
         return mask;
@@ -233,7 +238,7 @@ pub(crate) fn pointer(mask: u64) -> u64 {
     state().masks[replaced(value)].as_ptr() as u64
 }
 
-/// What to give instead of a pointer to a pointer to a mask and its size.
+/// What to pass instead of a pointer to a mask's pointer and size.
 pub(crate) fn sized(pair: u64) -> u64 {
     if pair == 0 || !readable::mask_of_a_wait(pair) || !readable::mask_of_a_wait(pair.wrapping_add(8)) {
         return pair;
@@ -258,7 +263,8 @@ pub(crate) fn sized(pair: u64) -> u64 {
     place as u64
 }
 
-/// A SIGSYS that is no trap of ours: sent by somebody, or by a filter that the program has installed.
+/// Handles a SIGSYS that isn't one of our traps: a process has sent it, or a filter that the program has installed
+/// has raised it.
 pub(crate) fn foreign(signal: u64, info: u64, frame: u64) {
     if kept(info) {
         return;

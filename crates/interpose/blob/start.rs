@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The beginning: runs in the new program before its first instruction, while it has one thread.
+//! Prepares a new program: runs before the program's first instruction, while the program has one thread.
 
 use crate::call::{self, number};
 use crate::layout::{Action, CODE, FREE, OWN, OWN_LENGTH, SHARDS, SHARED, STATE, State, TABLE, TABLE_LENGTH};
@@ -16,7 +16,7 @@ const PROT_READ_WRITE: u64 = 3;
 /// `MAP_PRIVATE`, `MAP_ANONYMOUS`, `MAP_FIXED_NOREPLACE`.
 const PRIVATE: u64 = 0x2 | 0x20 | 0x10_0000;
 /// `SA_SIGINFO`, `SA_RESTORER`, `SA_ONSTACK` (a goroutine's stack is too small for a frame), `SA_NODEFER` (a handler
-/// of the program's that interrupts ours makes calls, too).
+/// of the program that interrupts ours makes calls, too).
 const FLAGS: u64 = 0x4 | 0x0400_0000 | 0x0800_0000 | 0x4000_0000;
 
 fn map(address: usize, length: usize) -> bool {
@@ -28,11 +28,11 @@ fn map(address: usize, length: usize) -> bool {
     answer == address as i64
 }
 
-/// Puts everything in place. If something can't be, the program runs as it is.
+/// Maps and initialises everything. If a step fails, the program runs without interposition.
 ///
 /// # Safety
 ///
-/// To be called once, before the program's first instruction.
+/// It must be called once, before the program's first instruction.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn setup(segment: u64, brought_by: u64) {
     if !map(OWN, OWN_LENGTH) {
@@ -58,7 +58,7 @@ unsafe extern "C" fn setup(segment: u64, brought_by: u64) {
             number::RT_SIGACTION,
             [SIGSYS, &raw const (*state).action as u64, &raw mut (*state).wanted as u64, 8, 0, 0],
         );
-        // SIG_UNBLOCK: a mask is inherited.
+        // SIG_UNBLOCK, because a program inherits its mask.
         let mask = BIT;
         call::raw(number::RT_SIGPROCMASK, [1, &raw const mask as u64, 0, 8, 0, 0]);
         // MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asking the supervisor for something, and waiting until it has done it or is gone.
+//! Sends requests to the supervisor, and waits until the supervisor has handled them or is gone.
 
 use crate::call::{self, number};
 use crate::layout::SITES;
 use crate::{shared, state};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// For what can't be done without.
+/// Waits without limit, for what the program can't do without.
 pub(crate) const ALWAYS: u32 = u32::MAX;
 
-/// How long to wait before looking whether there still is a supervisor, in milliseconds.
+/// How long to wait before checking whether the supervisor still exists, in milliseconds.
 const PATIENCE: u64 = 200;
 
-/// Has it look what is asked of it.
+/// Makes the supervisor look at the requests.
 pub(crate) fn ring() {
     shared().doorbell.fetch_add(1, Ordering::AcqRel);
     call::wake(&shared().doorbell);
 }
 
-/// Whether nobody will ever answer.
+/// Whether no supervisor will ever answer.
 pub(crate) fn is_gone() -> bool {
     shared().closed.load(Ordering::Acquire) != 0
 }
 
-/// What a word is when it is no longer this; none when there is nobody to change it, or it was looked at so often.
+/// The new value of a word, once it isn't `now` any more; `None` when the supervisor, which would change it, is gone,
+/// or after `often` looks.
 pub(crate) fn changed(word: &AtomicU32, now: u32, often: u32) -> Option<u32> {
     for _ in 0..often {
         let found = word.load(Ordering::Acquire);
@@ -48,8 +49,8 @@ pub(crate) fn changed(word: &AtomicU32, now: u32, often: u32) -> Option<u32> {
     None
 }
 
-/// Whether there are more bodies than so many, now that they are needed. A program can do without, so it waits for them for
-/// a second, and once.
+/// Whether there are more than this many bodies, now that they are needed. A program can do without them, so it waits
+/// for them only once, for a second.
 pub(crate) fn makes_more_bodies(than: u32) -> bool {
     const SECOND: u32 = 1000 / PATIENCE as u32;
     let asks_nobody = state().sealed.load(Ordering::Relaxed) | state().unheard.load(Ordering::Relaxed);

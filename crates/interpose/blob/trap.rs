@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The handler. The kernel has saved every register in the frame, the vector state too, and gives them back; so
-//! this is ordinary code. It makes no call of the program's that depends on the stack or is long: it sends the
-//! program to the site's body instead, which makes the call in the program's own surroundings.
+//! The handler of calls that trapped. The kernel has saved every register in the frame, the vector state included,
+//! and restores them. So this is ordinary code. The handler makes no call for the program that depends on the stack
+//! or takes long. It sends the program to the site's body instead, which makes the call with the program's own
+//! registers and stack.
 
 use crate::bodies::{self, Body};
 use crate::call::{self, number};
@@ -44,14 +45,14 @@ impl Frame {
         unsafe { *self.0.add(Self::REGISTERS + which) = value };
     }
 
-    /// What is blocked when the handler has ended.
+    /// The signal mask that will be in force when the handler has ended.
     pub(crate) fn mask(&self) -> u64 {
         // SAFETY: needed: the kernel gives handlers only the address of a ucontext. Sound: its mask is the word behind the
         // registers and the pointer to the vector state; the frame lives until the handler returns.
         unsafe { *self.0.add(Self::MASK) }
     }
 
-    /// Changes that.
+    /// Changes that mask.
     pub(crate) fn set_mask(&mut self, mask: u64) {
         // SAFETY: needed and sound as in `mask`; this handler alone has the frame.
         unsafe { *self.0.add(Self::MASK) = mask };
@@ -69,7 +70,7 @@ impl Frame {
     }
 }
 
-/// Where a call was made, and whether at a site that is not patched.
+/// Where a call was made: at an unpatched site, in a body or in an entrance.
 enum Origin {
     Site(u64),
     Body(Body),
@@ -88,16 +89,16 @@ fn origin(at: u64) -> Origin {
     Origin::Site(at as u64)
 }
 
-/// What an entrance works with.
+/// The data of an entrance.
 pub(crate) fn varying(entrance: usize) -> &'static Varying {
     // SAFETY: needed: the entrances are at fixed addresses. Sound: `entrance` comes from an address within them or from the
     // count of those that were made; each is written before a jump leads to it, and only atomics change after that.
     unsafe { &*((VARIANTS + VARIANT * entrance) as *const Varying) }
 }
 
-/// The kernel comes here with a signal, by way of `trapped.S`. Answers whether the frame's registers are all that
-/// must be put in force: its mask is what it was.
-// SAFETY: needed because the assembly calls it by this name. Sound: nobody else defines it in this image.
+/// The kernel calls this for a signal, by way of `trapped.S`. Returns whether only the frame's registers must be
+/// restored, because its mask is unchanged.
+// SAFETY: needed because the assembly calls it by this name. Sound: no other code defines it in this image.
 #[unsafe(no_mangle)]
 extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
     // SAFETY: needed: the kernel gives handlers only the address. Sound: it is that of a whole siginfo on this thread's stack;
@@ -112,7 +113,7 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
     // SIGSYS that the kernel sends, as `si_code` says this one is.
     if unsafe { *(info as *const u32).add(7) } == AUDIT_ARCH_I386 {
         legacy(&mut frame);
-        // The jump's way back would take rcx.
+        // The return by a jump would change rcx.
         return false;
     }
     let call = frame.register(RAX);
@@ -135,9 +136,9 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
         number::EXECVE | number::EXECVEAT => Some(execute::execute(call, a)),
         // PTRACE_TRACEME
         number::PTRACE if a[0] == 0 => Some(traced::ask(a)),
-        // PR_SET_SYSCALL_USER_DISPATCH: the program would take ours away.
+        // PR_SET_SYSCALL_USER_DISPATCH: the program's dispatch would replace ours.
         number::PRCTL if a[0] == 59 => Some(EINVAL),
-        // PR_SET_TSC: what calls take couldn't be told.
+        // PR_SET_TSC: the time of calls couldn't be measured.
         number::PRCTL if a[0] == 26 && bodies::is_timed() => Some(EINVAL),
         _ if fake::is_faked(call) => Some(fake::answer(call, a)),
         _ => None,
@@ -163,7 +164,7 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
             frame.set(R9, signals::sized(a[5]));
             as_is = true;
         }
-        // With IORING_ENTER_EXT_ARG it is something else.
+        // With IORING_ENTER_EXT_ARG the argument has another meaning.
         number::IO_URING_ENTER => {
             if a[3] & 8 == 0 {
                 frame.set(R8, signals::pointer(a[4]));
@@ -193,7 +194,7 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
     match origin {
         Origin::Site(_) => {
             let traps = body.trapped() + 1;
-            // Again now and then, as a library may be writable for a while.
+            // Tries again at some later traps, because a library may be writable for a while.
             let hot = traps >= HOT && traps.is_power_of_two();
             if hot && state().sealed.load(Ordering::Relaxed) == 0 {
                 let busy = patch::site(site, call, body, traps == HOT);
@@ -210,7 +211,7 @@ extern "C" fn handle(signal: u64, info: u64, frame: u64) -> bool {
     true
 }
 
-/// A call by `int $0x80`: its number means another call, and is nobody's to look at.
+/// Handles a call by `int $0x80`. Its number means another call, so it isn't counted, logged or answered.
 fn legacy(frame: &mut Frame) {
     const ENOSYS: i64 = -38;
     // fork, execve, clone, vfork, execveat, clone3
@@ -223,14 +224,14 @@ fn legacy(frame: &mut Frame) {
     }
 }
 
-/// The processor's clock, if what calls take is counted; else 0.
+/// The processor's clock, if the time of calls is counted; else 0.
 fn ticks() -> u64 {
     // SAFETY: needed: the instruction has no safe name. Sound: every x86-64 processor has it, and `handle` refuses PR_SET_TSC,
     // which could forbid it.
     if bodies::is_timed() { unsafe { core::arch::x86_64::_rdtsc() } } else { 0 }
 }
 
-/// Calls that come to the handler every time.
+/// Calls that the handler handles every time.
 pub(crate) fn is_handlers(call: u64) -> bool {
     matches!(
         call,
@@ -245,7 +246,7 @@ pub(crate) fn is_handlers(call: u64) -> bool {
     ) || fake::is_faked(call)
 }
 
-/// From now on a filter of the program's looks at what is called, and nothing is called that it didn't ask for.
+/// From now on the program's own filter judges its calls, so our code makes no call that the program didn't ask for.
 fn seal() {
     state().sealed.store(1, Ordering::Relaxed);
 }

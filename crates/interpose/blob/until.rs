@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waits until a time of day, while that is moved: the kernel is told its own. Bodies do it (`until.S`) for calls that say
-//! which clock they go by. Timers are set by the handler, which asks the kernel for theirs, and so are calls without a
-//! body.
+//! Waits until a time of day, while the program's time of day is changed: the kernel gets its own time instead of the
+//! program's. Bodies (`until.S`) handle calls whose arguments name their clock. The handler handles calls that set
+//! timers, because it has to ask the kernel for the timer's clock, and calls without a body.
 
 use crate::call::{self, number};
 use crate::layout::FAKE_TIME;
 use crate::{maps, readable, shared, state};
 use core::sync::atomic::Ordering;
 
-/// `CLOCK_REALTIME`, `CLOCK_REALTIME_ALARM`, `CLOCK_TAI`: those that can be waited by and are moved.
+/// `CLOCK_REALTIME`, `CLOCK_REALTIME_ALARM`, `CLOCK_TAI`: the changed clocks by which a program can wait.
 const fn is_moved(clock: u32) -> bool {
     matches!(clock, 0 | 8 | 11)
 }
 
-/// The kernel's time for one of the program's. What is no time is left to the kernel to refuse.
+/// The kernel's time for one of the program's. Invalid times are left to the kernel to refuse.
 fn kernels(seconds: i64) -> i64 {
     if seconds < 0 { seconds } else { seconds.saturating_sub(shared().fakes.ahead).max(0) }
 }
 
-/// Which argument is the pointer to a time of day until which a call waits, if it waits so.
+/// The index of the argument that points to the time of day until which a call waits, if the call waits for one.
 fn waits(call: u64, a: [u64; 6]) -> Option<usize> {
     let operation = a[1] as u32 & 0x7f;
     let (which, waits) = match call {
@@ -34,11 +34,11 @@ fn waits(call: u64, a: [u64; 6]) -> Option<usize> {
     (waits && readable::time(a[which])).then_some(which)
 }
 
-/// Makes a call as `call::raw`, with the time until which it waits the kernel's.
+/// Makes a call as `call::raw`, but with the kernel's time as the end of its wait.
 ///
 /// # Safety
 ///
-/// As the call asks for.
+/// What the call itself requires.
 pub(crate) unsafe fn raw(call: u64, mut a: [u64; 6]) -> i64 {
     let mut time = [0_i64; 2];
     if shared().fakes.which & FAKE_TIME != 0
@@ -60,7 +60,7 @@ pub(crate) fn set(call: u64, mut a: [u64; 6]) -> i64 {
     let number = a[0] as u32;
     let clock = match call {
         _ if a[1] & 1 == 0 || !readable::action(a[2]) => None,
-        // Files can't be looked at any more.
+        // Under the program's own filter our code makes no calls of its own, so it can't read `/proc`.
         _ if state().sealed.load(Ordering::Relaxed) != 0 => None,
         number::TIMERFD_SETTIME => clock_of_file(number),
         _ => clock_of_timer(number),
@@ -71,10 +71,10 @@ pub(crate) fn set(call: u64, mut a: [u64; 6]) -> i64 {
         // SAFETY: needed: the time is at an address that the program gave. Sound: it was found to be readable; it may be
         // unaligned.
         times = unsafe { (a[2] as *const [i64; 4]).read_unaligned() };
-        // Zero ends the timer.
+        // A time of zero disarms the timer.
         if times[2] != 0 || times[3] != 0 {
             times[2] = kernels(times[2]);
-            // Zero would end it here, too, and what is meant has been.
+            // Zero would disarm the timer here, too, but a time in the past is meant.
             if times[2] == 0 && times[3] == 0 {
                 times[3] = 1;
             }
@@ -86,7 +86,7 @@ pub(crate) fn set(call: u64, mut a: [u64; 6]) -> i64 {
     unsafe { call::raw(call, a) }
 }
 
-/// `clockid: 0`, in what the kernel says of a descriptor.
+/// `clockid: 0`, in the kernel's information about a descriptor.
 fn clock_of_file(file: u32) -> Option<u32> {
     const DIRECTORY: &[u8] = b"/proc/self/fdinfo/";
     let mut path = [0_u8; DIRECTORY.len() + 11];
@@ -124,7 +124,7 @@ fn clock_of_timer(timer: u32) -> Option<u32> {
     found
 }
 
-/// The number behind a word that a line begins with.
+/// The number after a word at a line's beginning.
 fn after(line: &[u8], word: &[u8]) -> Option<u32> {
     let rest = line.strip_prefix(word)?;
     let digits = rest.iter().skip_while(|byte| matches!(byte, b' ' | b'\t'));
@@ -135,7 +135,7 @@ fn after(line: &[u8], word: &[u8]) -> Option<u32> {
     number
 }
 
-/// Tells of a file's lines, their first bytes, until the answer is that it is enough.
+/// Passes the beginnings of a file's lines to `tell`, until it returns true.
 fn lines(path: &[u8], mut tell: impl FnMut(&[u8]) -> bool) {
     let mut line = [0_u8; 32];
     let mut length = 0;

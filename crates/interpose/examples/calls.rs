@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a call costs, in nanoseconds, and what it takes to start a program: as JSON.
+//! Measures the cost of a call in nanoseconds, and the time that it takes to start a program. Prints JSON.
 //!
 //! `cost` measures `getpid` at a site that is patched and at one that can't be: alone, passed on, counted, answered.
 //! Then it starts `/bin/true`, plainly and interposed, in turns.
@@ -22,8 +22,8 @@ mod here {
     use std::process::{Command, Stdio};
     use std::time::Instant;
 
-    /// Calls in a batch, and batches: the median of these is taken. A batch is shorter than a time slice, so that it tells
-    /// of calls and not of who else wants the processor.
+    /// Calls in a batch, and the number of batches: the median is used. A batch is shorter than a time slice, so the
+    /// result shows the calls and not other processes that use the processor.
     const BATCH: u32 = 100;
     const BATCHES: usize = 801;
 
@@ -41,7 +41,7 @@ mod here {
     #[inline(never)]
     fn trapped() -> i64 {
         let result;
-        // SAFETY: needed and sound as above. The `nop` between keeps the site from being patched.
+        // SAFETY: needed and sound as above. The `nop` in between keeps the site from being patched.
         unsafe {
             asm!("mov eax, 39", "nop", "syscall", out("rax") result, out("rcx") _, out("r11") _, options(nostack));
         }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is answered instead of by the kernel.
+//! Parses the answers that calls get instead of the kernel's (`--fake`).
 
 use crate::launch::Fakes;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What the names in `struct utsname` have room for.
+/// The longest name that `struct utsname` has room for.
 const LONGEST: usize = 64;
 
-/// An answer that isn't understood.
+/// An invalid answer.
 #[derive(Debug, thiserror::Error)]
 #[error("can't answer with {given:?}: {why}")]
 pub struct FakeError {
-    /// What was given.
+    /// The given text.
     pub given: OsString,
-    /// Why not.
+    /// Why it is invalid.
     pub why: &'static str,
 }
 
-/// Understands `WHAT=ANSWER`; the last of a kind wins.
+/// Parses `WHAT=ANSWER` arguments. The last one of each kind counts.
 ///
 /// # Errors
-/// When one isn't understood.
+/// When an argument is invalid.
 pub fn parse(given: &[OsString]) -> Result<Fakes, FakeError> {
     let mut fakes = Fakes::default();
     for one in given {
@@ -63,9 +63,9 @@ fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Seconds since 1970 of a day's beginning (UTC), or as they are.
+/// Seconds since 1970 at the beginning of a day (UTC), or a given number of seconds.
 fn seconds(text: &str) -> Option<i64> {
-    // Years beyond this overflow what programs do with them.
+    // Later years overflow in programs that compute with them.
     const LATEST: i64 = 253_402_300_799;
     if let Ok(seconds) = text.parse::<i64>() {
         return (0..=LATEST).contains(&seconds).then_some(seconds);

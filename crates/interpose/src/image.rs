@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The code that all programs of a run share: the image that was built, and the bodies and entrances made from its
+//! Writes the code that all programs of a run share: the built image, and the bodies and entrances made from its
 //! templates.
 
 use crate::layout::{
@@ -8,7 +8,7 @@ use crate::layout::{
 };
 use core::ops::Range;
 
-/// As it was built, for [`CODE`].
+/// The image as built, for [`CODE`].
 static BUILT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blob.bin"));
 /// `syscall`
 const CALL: [u8; 2] = [0x0f, 0x05];
@@ -20,17 +20,17 @@ fn header(offset: usize) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Where a program begins.
+/// The address where a program begins.
 pub(crate) fn init() -> u64 {
     header(core::mem::offset_of!(Header, init))
 }
 
-/// The place in the image of an address.
+/// The offset of an address in the image.
 fn place(address: u64) -> usize {
     usize::try_from(address).map_or(0, |address| address.wrapping_sub(CODE))
 }
 
-/// Writes all that is executed but the bodies; `memory` stands for the memory at [`CODE`], and is zero.
+/// Writes all executable code but the bodies; `memory` represents the memory at [`CODE`], and is zero.
 pub(crate) fn write(memory: &mut [u8]) {
     assert!(memory.len() >= CODE_LENGTH, "the memory was made for this");
     memory[..BUILT.len()].copy_from_slice(BUILT);
@@ -42,17 +42,17 @@ pub(crate) fn write(memory: &mut [u8]) {
     fill_traps(&mut memory[ENTRANCE_TRAPS - CODE..][..TRAP * VARYING], back, VARIANT);
 }
 
-/// Where the traps of bodies are in the memory at [`CODE`].
+/// Where the bodies' traps are in the memory at [`CODE`].
 pub(crate) const fn traps(numbers: &Range<usize>) -> Range<usize> {
     TRAPS - CODE + TRAP * numbers.start..TRAPS - CODE + TRAP * numbers.end
 }
 
-/// Writes the traps of bodies, the first of them with this number; `memory` is [theirs](traps).
+/// Writes the traps of bodies. The first body has number `first`; `memory` is [theirs](traps).
 pub(crate) fn write_traps(memory: &mut [u8], first: usize) {
     fill_traps(memory, SLOTS + SLOT * first + core::mem::offset_of!(Slot, back), SLOT);
 }
 
-/// Fills memory with traps, each with a jump to what is at `back`, which grows from one to the next.
+/// Fills memory with traps. Each has a jump to the address stored at `back`, which grows from one trap to the next.
 fn fill_traps(memory: &mut [u8], back: usize, growth: usize) {
     for (trap, back) in memory.chunks_exact_mut(TRAP).zip((back..).step_by(growth)) {
         trap[..2].copy_from_slice(&CALL);
@@ -66,14 +66,14 @@ pub(crate) const fn bodies(numbers: &Range<usize>) -> Range<usize> {
     BODIES - CODE + BODY * numbers.start..BODIES - CODE + BODY * numbers.end
 }
 
-/// Writes bodies, the first of them with this number; `memory` is [theirs](bodies), and zero.
+/// Writes bodies. The first one has number `first`; `memory` is [theirs](bodies), and zero.
 pub(crate) fn write_bodies(memory: &mut [u8], first: usize) {
     let body = place(header(core::mem::offset_of!(Header, template)));
     let fields = place(header(core::mem::offset_of!(Header, fields)));
     repeat(memory, &BUILT[body..body + BODY], &BUILT[fields..], first, SLOT);
 }
 
-/// Fills memory with a template, the addresses in it growing from one to the next; the first has this number.
+/// Fills memory with copies of a template, whose addresses grow from copy to copy. The first copy has number `first`.
 fn repeat(memory: &mut [u8], template: &[u8], fields: &[u8], first: usize, growth: usize) {
     for (number, copy) in (first..).zip(memory.chunks_exact_mut(template.len())) {
         copy.copy_from_slice(template);
@@ -115,7 +115,7 @@ mod tests {
         let variant = u32::try_from(VARIANTS + VARIANT * (VARYING - 1)).unwrap();
         assert_eq!(last[..2], [0x41, 0xbb]);
         assert_eq!(last[2..6], variant.to_le_bytes());
-        // Each trap leads to where its body or its entrance goes on.
+        // Each trap leads to where its body or its entrance continues.
         for number in [0, 1, FIRST - 1, FIRST, SITES - 1] {
             let trap = &memory[TRAPS - CODE + TRAP * number..][..TRAP];
             let back = u32::try_from(SLOTS + SLOT * number + core::mem::offset_of!(Slot, back)).unwrap();

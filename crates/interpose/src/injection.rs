@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is done with a program that was just executed, and stands before its first instruction.
+//! Prepares a program that was just executed and has stopped before its first instruction.
 //!
-//! A few instructions are written into the unused end of its vDSO (a private copy: the kernel lets a debugger write
-//! there), and it goes on with them. They attach the image and jump into it; from there on the program prepares
-//! itself, and the supervisor has already let go of it. The whole takes two stops less than calls made one by one.
+//! The supervisor writes a few instructions into the unused end of the program's vDSO (a private copy: the kernel
+//! lets a debugger write there), and the program continues with them. They attach the image and jump into it. From
+//! there on the program prepares itself, and the supervisor has already detached from it. This takes two stops less
+//! than calls made one by one.
 
 use crate::image;
 use crate::layout::CODE;
@@ -16,24 +17,24 @@ const READ_EXECUTE: u32 = 0o10_000 | 0o100_000;
 const USER_CODE: u64 = 0x33;
 /// In the auxiliary vector: where the vDSO is.
 const AT_SYSINFO_EHDR: u64 = 33;
-/// The same entry, for nobody.
+/// The key by which a program ignores the entry.
 const AT_IGNORE: u64 = 1;
 /// A page.
 const PAGE: u64 = 4096;
 
-/// What a program is given.
+/// What the program gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Given {
     /// The segment with the image.
     pub(crate) code: i32,
-    /// The segment with what is shared.
+    /// The segment with the shared data.
     pub(crate) data: i32,
     /// Whether the program is to find no vDSO, so that its clock reads are system calls.
     pub(crate) hide_vdso: bool,
 }
 
-/// Has a stopped program prepare itself before its first instruction. It is to be let go then, whatever the answer:
-/// if this fails, it runs as it is.
+/// Makes a stopped program prepare itself before its first instruction. The caller must let the program continue
+/// afterwards, whatever the answer: if this fails, the program runs without interposition.
 pub(crate) fn prepare(process: pid_t, given: Given) -> Result<(), Error> {
     let mut registers = registers(process)?;
     if registers.cs != USER_CODE {
@@ -55,10 +56,10 @@ pub(crate) fn prepare(process: pid_t, given: Given) -> Result<(), Error> {
     set_registers(process, &registers)
 }
 
-/// The number of the call that brings programs.
+/// The number of the call that executes programs.
 const EXECVE: u32 = 59;
 
-/// `shmat(code, CODE, SHM_RDONLY | SHM_EXEC)`, and on to the image; or to the program's entry.
+/// `shmat(code, CODE, SHM_RDONLY | SHM_EXEC)`, then a jump to the image; if it fails, to the program's entry.
 fn instructions(code: i32) -> Vec<u8> {
     let base = u32::try_from(CODE).unwrap_or_default();
     let init = u32::try_from(image::init()).unwrap_or_default();
@@ -77,7 +78,7 @@ fn instructions(code: i32) -> Vec<u8> {
     text.push(0xb8); // mov $init, %eax
     text.extend(init.to_le_bytes());
     text.extend([0xff, 0xe0]); // jmp *%rax
-    // As the kernel leaves the registers, and a jump to the entry.
+    // Sets the registers as the kernel leaves them, and jumps to the entry.
     text.extend([0x41, 0x57]); // push %r15
     text.extend([0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2, 0x31, 0xf6, 0x31, 0xff]); // eax ecx edx esi edi
     text.extend([0x45, 0x31, 0xdb, 0x45, 0x31, 0xed, 0x45, 0x31, 0xf6, 0x45, 0x31, 0xff]); // r11 r13 r14 r15
@@ -94,7 +95,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Where the auxiliary vector says where the vDSO is, and what it says.
+/// The address of the vDSO's entry in the auxiliary vector, and the entry's value.
 fn vdso(process: pid_t, stack: u64) -> Result<(u64, u64), Error> {
     let missing = || Error::new(io::ErrorKind::Unsupported, "it has no vDSO");
     // On the stack: the number of arguments; the arguments and the environment, each ended by a null pointer; pairs.
@@ -121,7 +122,7 @@ fn vdso(process: pid_t, stack: u64) -> Result<(u64, u64), Error> {
 /// Unused bytes at the end of the vDSO's code.
 fn end_of_vdso(process: pid_t, vdso: u64, length: u64) -> Result<u64, Error> {
     let short = || Error::new(io::ErrorKind::Unsupported, "its vDSO has no room");
-    // Its sections' table is the last thing in the file: e_shoff, and e_shentsize times e_shnum.
+    // The section header table is at the end of the file: e_shoff, and e_shentsize times e_shnum.
     let mut header = [0; 64];
     if read(process, vdso, &mut header)? < header.len() {
         return Err(short());
@@ -141,13 +142,13 @@ fn end_of_vdso(process: pid_t, vdso: u64, length: u64) -> Result<u64, Error> {
     if !whole || there.iter().any(|byte| *byte != 0) { Err(short()) } else { Ok(place) }
 }
 
-/// Reads memory up to where there is none.
+/// Reads memory up to the first unmapped address.
 fn read(process: pid_t, address: u64, to: &mut [u8]) -> Result<usize, Error> {
     Ok(palisade_sys::notify::read_memory(process.unsigned_abs(), address, to)?)
 }
 
-/// Writes a word, also where the program itself can't. It takes as long to open its memory in `/proc` as to write what is
-/// written here.
+/// Writes a word, also where the program itself can't write. Opening its memory in `/proc` would take as long as all
+/// writes that are made here.
 fn write(process: pid_t, address: u64, word: u64) -> Result<(), Error> {
     let at = std::ptr::without_provenance_mut::<c_void>(usize::try_from(address).unwrap_or_default());
     let word = std::ptr::without_provenance_mut::<c_void>(usize::try_from(word).unwrap_or_default());

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is started, and what came of it.
+//! Starts an interposed command, and collects the result.
 
 use std::ffi::CString;
 use std::io::Error;
 use std::process::ExitStatus;
 
-/// What calls are answered with, other than by the kernel.
+/// The answers that calls get in place of the kernel's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fakes {
     /// The process's number, of every process.
@@ -25,38 +25,38 @@ pub struct Fakes {
 pub struct Call {
     /// Its number.
     pub number: u32,
-    /// The thread, as it is numbered where it runs.
+    /// The thread's number in its own PID namespace.
     pub thread: u32,
-    /// Its arguments, whether the call has as many or not.
+    /// All six argument registers, even if the call has fewer arguments.
     pub arguments: [u64; 6],
     /// What it returned; -4095 to -1: an error's number, negated.
     pub result: i64,
 }
 
-/// A command, and what is wanted of its calls.
+/// A command, and what to do with its calls.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// The program's file.
     pub program: CString,
-    /// Its arguments, the name it is called by first.
+    /// Its arguments, beginning with its own name.
     pub arguments: Vec<CString>,
     /// Its environment, `NAME=value`.
     pub environment: Vec<CString>,
     /// Whether calls are counted.
     pub count: bool,
-    /// Whether it is counted what they take, too. Not while they are logged.
+    /// Whether the time of calls is counted, too. Not possible while calls are logged.
     pub time: bool,
     /// Whether call sites are listed.
     pub sites: bool,
-    /// Whether programs find no vDSO, so that they read clocks by system calls. They find none either if the clock is
-    /// ahead.
+    /// Whether the vDSO is hidden from programs, so that they read clocks by system calls. It is also hidden if the
+    /// clock is ahead.
     pub hide_vdso: bool,
-    /// What is answered otherwise.
+    /// Answers in place of the kernel's.
     pub fakes: Fakes,
     /// Whether to wait for all processes of the run when the command has ended.
     pub wait: bool,
-    /// What is to be done while the command runs its first instructions, and the caller's processor would be idle:
-    /// work for what is said afterwards.
+    /// Work that this process does while the command runs its first instructions, when the caller's processor would
+    /// be idle. Its result is used for the report afterwards.
     pub meanwhile: fn(),
 }
 
@@ -69,15 +69,14 @@ pub struct Count {
     pub calls: u64,
     /// How often of these with an error.
     pub errors: u64,
-    /// What they took, in nanoseconds, if that was counted: by the clock on the wall, from the call's being made to its
-    /// return.
+    /// Their time in nanoseconds, if it was counted: wall-clock time from making the call to its return.
     pub nanoseconds: u64,
 }
 
-/// A file that code was executed from, and call sites in it that were found as they trapped.
+/// A file from which code was executed, and the call sites in it that were found by trap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct File {
-    /// As the kernel writes it: its first 256 bytes.
+    /// Its path as the kernel writes it: the first 256 bytes.
     pub path: Vec<u8>,
     /// Places of `syscall` instructions in the file.
     pub sites: Vec<u64>,
@@ -86,15 +85,15 @@ pub struct File {
 /// Call sites that were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// By file: each that was mapped to be executed when a site was found, whether that is in it or not.
+    /// By file: each file that was mapped executable when a site was found, whether the site is in it or not.
     pub files: Vec<File>,
-    /// Addresses of those in no file: in the vDSO, or in what programs have written.
+    /// Addresses of sites in no file: in the vDSO, or in code that programs have written.
     pub elsewhere: Vec<u64>,
-    /// How many there was no room for.
+    /// How many sites there was no room for.
     pub unlisted: u64,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// How it ended.
@@ -103,32 +102,33 @@ pub struct Outcome {
     pub counts: Vec<Count>,
     /// How many programs were interposed.
     pub images: u64,
-    /// How many were executed and are not: 32-bit ones, those of other users, those that nobody may watch.
+    /// How many programs were executed without interposition: 32-bit ones, those of other users, those that may not
+    /// be traced.
     pub lost: u64,
     /// How often a call trapped.
     pub traps: u64,
     /// How many call sites were patched.
     pub patched: u64,
-    /// How many were tried and can't be.
+    /// How many call sites couldn't be patched.
     pub unpatchable: u64,
-    /// How many calls were not logged, as they came faster than they were taken.
+    /// How many calls were not logged, because they came faster than the reader took them.
     pub dropped: u64,
-    /// How many calls were answered in the handler for want of a body.
+    /// How many calls the handler answered because there was no body.
     pub bodiless: u64,
-    /// Call sites, if that was asked for.
+    /// Call sites, if they were asked for.
     pub found: Found,
 }
 
-/// Why a command isn't started.
+/// Why a command couldn't be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// There is no memory to share.
+    /// Shared memory can't be made.
     #[error("can't make memory that programs share: {0}")]
     Segment(Error),
-    /// There is no process.
+    /// No process can be made.
     #[error("can't start a process: {0}")]
     Process(Error),
-    /// Nobody may watch it.
+    /// The process may not be traced.
     #[error("can't watch the process that becomes the command: {0}")]
     Watch(Error),
     /// It can't be executed.
@@ -144,7 +144,7 @@ pub enum LaunchError {
     Architecture,
 }
 
-/// Says that it can't be done here.
+/// Reports that programs can't be interposed on this architecture.
 ///
 /// # Errors
 ///
@@ -174,20 +174,20 @@ mod here {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// How long the reader of the log sleeps when there is nothing to read.
+    /// How long the log's reader sleeps when the log is empty.
     const PAUSE: Duration = Duration::from_micros(500);
-    /// As often for a record that isn't whole.
+    /// How many times it sleeps for an incomplete record.
     const PATIENCE: u32 = 200;
-    /// How many times both clocks are read to be compared.
+    /// How many pairs of clock readings are made.
     const READINGS: u32 = 8;
 
-    /// Starts a command, and attends to it until it has ended. To be called while the process has one thread. Signals
-    /// that are sent to this process meanwhile are passed on to the command. Each call is given to `log`, if there is
-    /// one, in the order in which they returned.
+    /// Starts a command, and serves it until it has ended. The process must have one thread. Signals that are sent to
+    /// this process meanwhile are passed on to the command. Each call is given to `log`, if there is one, in the
+    /// order of the calls' returns.
     ///
     /// # Errors
     ///
-    /// Why there was no command.
+    /// Why the command couldn't be started.
     pub fn launch(
         launch: &Launch,
         log: Option<&mut (dyn FnMut(Call) + Send)>,
@@ -219,12 +219,12 @@ mod here {
             .map_err(|errno| LaunchError::Process(errno.into()))?;
         let mut supervisor = Supervisor::new(shared, given, child.process()).map_err(LaunchError::Watch)?;
         child.go();
-        // While the kernel reads the program: it has no use for the image before it is met.
+        // This runs while the kernel reads the program, which needs the image only when the supervisor meets it.
         supervisor.make_image(&mut code);
         let ended = AtomicBool::new(false);
         let mut attend = || {
             let status = supervisor.attend(|| launch.wait && data.holders() > 1, launch.meanwhile);
-            // For those who stay.
+            // The remaining processes may need the whole image.
             if !launch.wait || data.holders() > 1 {
                 supervisor.complete_image();
             }
@@ -234,7 +234,7 @@ mod here {
         };
         let status = match log {
             None => attend(),
-            // It ends by itself; a panic in it would have ended the process.
+            // The thread ends by itself. A panic in it would have ended the process.
             Some(log) => thread::scope(|scope| {
                 scope.spawn(|| read(shared, log, &ended));
                 attend()
@@ -282,7 +282,7 @@ mod here {
         }
     }
 
-    /// Takes records out of the ring until the run has ended and there are no more.
+    /// Takes records out of the ring until the run has ended and the ring is empty.
     fn read(shared: &Shared, log: &mut (dyn FnMut(Call) + Send), ended: &AtomicBool) {
         let mut waited = 0;
         loop {
@@ -297,7 +297,7 @@ mod here {
             }
             let record = &shared.ring[usize::try_from(place).unwrap_or_default() % RECORDS];
             let number = record.number.swap(0, Ordering::Acquire);
-            // A thread that was killed while it wrote leaves a record that never becomes whole.
+            // A thread that was killed while it wrote leaves a record that stays incomplete.
             if number == 0 && waited < PATIENCE && !over {
                 waited += 1;
                 thread::sleep(PAUSE);
@@ -316,7 +316,7 @@ mod here {
         }
     }
 
-    /// The processor's clock beside the system's.
+    /// The processor's clock and the system's clock at one moment.
     struct Clock {
         ticks: u64,
         begun: Instant,
@@ -329,8 +329,8 @@ mod here {
             unsafe { core::arch::x86_64::_rdtsc() }
         }
 
-        /// Both clocks, read as close together as one of several attempts comes: a process that loses
-        /// its processor between the two readings would compare different moments.
+        /// Both clocks. Of several attempts this takes the two readings that were closest together: a process that
+        /// loses its processor between the two readings would compare different moments.
         fn new() -> Self {
             let read = || {
                 let (before, begun, after) = (Self::ticks(), Instant::now(), Self::ticks());
@@ -340,7 +340,7 @@ mod here {
             (1..READINGS).map(|_| read()).fold(read(), closer).1
         }
 
-        /// Nanoseconds of a tick, by what has gone by.
+        /// Nanoseconds of a tick, measured over the time since [`Clock::new`].
         fn tick(&self) -> f64 {
             let now = Self::new();
             let ticks = now.ticks.saturating_sub(self.ticks).max(1);
@@ -350,7 +350,7 @@ mod here {
         }
     }
 
-    /// What was found by trap, in the order of files and places.
+    /// The sites that were found by trap, in the order of files and offsets.
     fn found(shared: &Shared) -> Found {
         let mut found = Found { unlisted: shared.unlisted.load(Ordering::Relaxed), ..Found::default() };
         let whole =
@@ -393,7 +393,7 @@ mod here {
             reason = "so many digits aren't meant, and neither is negative"
         )]
         let nanoseconds = |ticks: u64| (ticks as f64 * tick) as u64;
-        // Memory that nobody has touched yet would be made for a look at it.
+        // The kernel would allocate untouched memory for reading it.
         let taken = shared.shards.load(Ordering::Relaxed);
         let tables = || shared.counters.iter().enumerate().filter(|(shard, _)| taken >> shard & 1 != 0);
         let mut counts = Vec::new();

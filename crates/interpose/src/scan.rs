@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Call sites that can be seen in a program's or library's file: each `syscall` in what is mapped to be executed.
+//! Finds the call sites in a program's or library's file: each `syscall` in the parts that are mapped executable.
 //!
-//! That is how peers find what they patch. It finds sites that no run comes by, bytes that only look like an
-//! instruction, and none of what is written at run time; so here it is only compared with what traps.
+//! Other tools find the sites that they patch this way. A scan finds sites that no run reaches, and bytes that only
+//! look like an instruction. It finds no code that is written at run time. So here the scan is only compared with the
+//! sites that trap.
 
 use crate::site::{self, BEFORE, CALL, Form};
 
 /// A site in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Site {
-    /// Where the `syscall` is in the file.
+    /// The offset of the `syscall` in the file.
     pub offset: u64,
-    /// What the bytes before it are, if they are known: such a site can be patched.
+    /// The form of the bytes before it, if it is known: such a site can be patched.
     pub form: Option<Form>,
 }
 
-/// Program headers of an `ELF64` file are so long.
+/// The length of a program header of an `ELF64` file.
 const HEADER: usize = 56;
-/// As many are looked at: real files have a dozen.
+/// How many headers are read: real files have a dozen.
 const HEADERS: usize = 128;
 
-/// The sites in a file's executable segments, in order; none in what is no 64-bit ELF file.
+/// The sites in a file's executable segments, in order; none if the file isn't a 64-bit ELF file.
 #[must_use]
 pub fn sites(file: &[u8]) -> Vec<Site> {
     let mut found = Vec::new();
@@ -41,7 +42,7 @@ pub fn sites(file: &[u8]) -> Vec<Site> {
     found
 }
 
-/// Where the parts of a file are that are mapped to be executed, as far as they are in it.
+/// The ranges of a file that are mapped executable, as far as they are in the file.
 fn executable(file: &[u8]) -> Vec<(usize, usize)> {
     const LOAD: u64 = 1;
     const EXECUTE: u64 = 1;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that all programs of a run share. System V's, since a program that was just executed reaches it by its
-//! number alone: no descriptor that would have to survive the execution, or show up among the program's own.
+//! Memory that all programs of a run share. It is System V shared memory, because a program that was just executed
+//! can attach it by its number. It needs no descriptor, which would have to survive the exec and would be visible
+//! among the program's own.
 
 use std::io::Error;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// A segment that goes with the last process that has it.
+/// A segment that the kernel removes when the last process detaches it.
 #[derive(Debug)]
 pub(crate) struct Segment {
     id: i32,
@@ -15,9 +16,10 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Of so many zero bytes, for this user's processes alone.
+    /// Makes a segment of `length` zero bytes, for this user's processes only.
     pub(crate) fn new(length: usize) -> Result<Self, Error> {
-        // Ended between its being made and its being marked, it would stay: there is nobody to remove it.
+        // With signals blocked: if this process ended between making the segment and marking it for removal, the
+        // segment would stay.
         let before = block_all();
         let new = Self::make(length);
         // SAFETY: needed: only the C library changes a thread's mask. Sound: it reads `before`, which lives until the call
@@ -37,7 +39,7 @@ impl Segment {
         // replaced.
         let memory = unsafe { libc::shmat(id, std::ptr::null(), 0) };
         let failed = (memory.addr() == usize::MAX).then(Error::last_os_error);
-        // Linux lets others attach as long as somebody has it.
+        // Linux lets other processes attach a removed segment as long as a process has it attached.
         // SAFETY: needed: only the kernel removes segments. Sound: IPC_RMID reads and writes no memory; the segment was made
         // above, and what is attached stays until it is detached.
         unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
@@ -47,17 +49,17 @@ impl Segment {
         }
     }
 
-    /// By which programs attach it.
+    /// The number by which programs attach it.
     pub(crate) fn id(&self) -> i32 {
         self.id
     }
 
-    /// Its bytes, while nobody else has it.
+    /// Its bytes, while no other process has it attached.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         self.part(0..self.length)
     }
 
-    /// Some of its bytes, which nobody else has a use for yet.
+    /// A part of its bytes that no other process uses yet.
     pub(crate) fn part(&mut self, bytes: Range<usize>) -> &mut [u8] {
         assert!(bytes.start <= bytes.end && bytes.end <= self.length, "the segment was made for this");
         // SAFETY: needed: the segment is memory that no variable owns. Sound: it is attached as long as `self` lives, the range
@@ -70,7 +72,7 @@ impl Segment {
         self.memory
     }
 
-    /// How many processes have it, this one too.
+    /// How many processes have it attached, including this one.
     pub(crate) fn holders(&self) -> u64 {
         // SAFETY: needed: the structure has fields that no constructor names. Sound: all of them are numbers, for which zero is
         // valid.
@@ -82,7 +84,7 @@ impl Segment {
     }
 }
 
-/// Has this thread's signals wait, and answers which did before.
+/// Blocks this thread's signals, and returns the mask of before.
 fn block_all() -> libc::sigset_t {
     // SAFETY: needed: only the C library fills sets and changes masks. Sound: both sets are arrays of numbers, for which zero
     // is valid, and live until the calls return.

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whatever the bytes around a site are: what is written is nothing, or a jump that leads where it should, ends in what
-//! stays, and touches nothing else.
+//! Tests patching with any bytes around a site: either nothing is written, or a jump that leads to its target, ends
+//! in the bytes that stay, and changes no other byte.
 
 use super::*;
 use crate::layout::{SITES, TABLE, VARYING};
 
-/// So many bytes around a site, at an address of any place in a page.
+/// How many bytes there are around a site, which can be anywhere in a page.
 const AROUND: usize = 96;
 const SITE: usize = 48;
 const BASE: u64 = 0x7f12_3456_7000;
 
-/// What a processor does with a jump: how long it is, and where it goes to, or where it reads that from.
+/// A processor's view of a jump: the address that it jumps to, or the address from which it reads its target.
 #[derive(Debug, PartialEq, Eq)]
 enum Jump {
     To(u64),
     By(u64),
 }
 
-/// Reads a jump. Written for the test, from the instruction set's reference: it knows nothing of how the bytes are made.
+/// Decodes a jump. It was written for the test from the instruction set's reference, independently of the code under
+/// test.
 fn decode(code: &[u8], at: u64) -> Option<(Jump, usize)> {
     let prefixes = code.iter().take_while(|byte| **byte == 0x3e).count();
     let number = |place: usize| {
@@ -37,7 +38,7 @@ fn decode(code: &[u8], at: u64) -> Option<(Jump, usize)> {
     }
 }
 
-/// What a case tries, out of few bytes: some that are known to lead somewhere, then anything.
+/// The input of a case, in few bytes: known bytes first, then random ones.
 #[derive(Debug, bolero::TypeGenerator)]
 struct Around {
     /// Which known bytes are put before the `syscall`, and how far they are cut or changed.
@@ -60,11 +61,11 @@ const KNOWN: [&[u8]; 6] = [
     &[0x41, 0xb8, 0, 0, 0, 0],
 ];
 
-/// Which of these is `read`'s.
+/// The index of `read`'s bytes.
 const READS: usize = 4;
 
 impl Around {
-    /// The bytes, the `syscall` among them, and its number.
+    /// The bytes, with the `syscall` among them, and its number.
     fn bytes(&self) -> ([u8; AROUND], u64) {
         // Different bytes everywhere, so that a change anywhere shows.
         let mut pages: [u8; AROUND] = std::array::from_fn(|at| u8::try_from(at).unwrap());
@@ -80,7 +81,7 @@ impl Around {
             }
             pages[site - known.len()..site].copy_from_slice(&known);
         }
-        // One byte is another: often the one before what is known, where a prefix would be.
+        // One byte differs: often the byte before the known ones, where a prefix would be.
         if let Some((at, to)) = self.change {
             pages[site - 1 - usize::from(at) % self.before.len()] = to;
         }
@@ -105,7 +106,7 @@ fn what_is_written_is_nothing_or_a_sound_jump() {
         assert_eq!(at / 4096, (site - 1) / 4096, "in one page");
         assert_eq!(at / 8, (at + 1) / 8, "its first two bytes are in one word");
 
-        // What is overwritten is what it was taken for.
+        // The overwritten bytes have the recognised form.
         let old = &pages[start..offset];
         let loads = |text: &[u8]| text == u32::try_from(call).unwrap().to_le_bytes();
         match form {
@@ -145,9 +146,9 @@ fn what_is_written_is_nothing_or_a_sound_jump() {
         let (found, size) = decode(&after[start..], at).expect("a jump");
         assert_eq!(found, wanted);
         match found {
-            // Its last two bytes are the syscall: who comes there by a branch finds it.
+            // Its last two bytes are the syscall, so a branch to it still finds it.
             Jump::By(_) => assert_eq!(start + size, offset + 2),
-            // It ends at the syscall, or reads on into what stays.
+            // It ends at the syscall, or uses bytes that stay.
             Jump::To(_) => assert!((offset..=offset + 3).contains(&(start + size))),
         }
         patched[form as usize] += 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Meets every program of a run at its first instruction. A thread is watched (by ptrace) only from when it is about
-//! to execute a program to when that program begins: traps and signals of running programs are nobody's stops.
+//! The supervisor: meets every program of a run at its first instruction. It watches a thread (by ptrace) only from
+//! the request to execute a program until that program begins. So traps and signals of running programs don't stop
+//! for a tracer.
 
 use crate::image;
 use crate::injection::{self, Given};
@@ -16,16 +17,17 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long to wait before looking whether somebody is still there.
+/// How long to wait before checking whether other processes of the run still exist.
 const LOOK: Duration = Duration::from_millis(10);
-/// What has taken so long isn't small, and gets the rest of the image.
+/// A run that has taken this long isn't small, and gets the rest of the image.
 const SMALL: Duration = Duration::from_millis(2);
 
-/// What rings when a child or a watched thread has changed.
+/// The word to change and wake when a child or a watched thread has changed.
 static DOORBELL: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
-/// Whom signals are passed on to.
+/// The process that signals are passed on to.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// Whether somebody wants the run to end: processes that outlive the command aren't waited for then.
+/// Whether a signal has asked for the run's end. The supervisor doesn't wait then for processes that outlive the
+/// command.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn changed(_: c_int) {
@@ -42,7 +44,7 @@ extern "C" fn changed(_: c_int) {
 }
 
 extern "C" fn pass_on(signal: c_int, info: *const libc::siginfo_t, _: *const c_void) {
-    // What the terminal sends, it sends to the command, too.
+    // The terminal sends its signals to the command, too.
     // SAFETY: needed: the kernel gives handlers only the address. Sound: with SA_SIGINFO, which `Ears::new` sets, it is that of
     // a whole siginfo that lives until the handler returns.
     let by_kernel = unsafe { (*info).si_code } > 0;
@@ -53,17 +55,17 @@ extern "C" fn pass_on(signal: c_int, info: *const libc::siginfo_t, _: *const c_v
         changed(signal);
     }
     if !by_kernel && child > 0 {
-        // SAFETY: needed: only the kernel sends signals. Sound: the call touches no memory, and a handler may make it. `child`
-        // isn't reaped yet, or CHILD would be 0, so the number is nobody else's.
+        // SAFETY: needed: only the kernel sends signals. Sound: the call touches no memory, and a handler may make
+        // it. `child` isn't reaped yet, or CHILD would be 0, so the number can't belong to another process.
         unsafe { libc::kill(child, signal) };
     }
 }
 
-/// Hears of children, and passes signals on, as long as it lives.
+/// Signal handlers that notice changes of children, and pass signals on, as long as this value lives.
 pub(crate) struct Ears(Vec<(c_int, libc::sigaction)>);
 
 impl Ears {
-    /// From now on; signals are passed on to this child.
+    /// Sets the handlers; signals are passed on to this child.
     pub(crate) fn new(shared: &Shared, child: pid_t) -> Self {
         CHILD.store(child, Ordering::Release);
         ENDS.store(false, Ordering::Release);
@@ -101,24 +103,25 @@ fn set(signal: c_int, handler: usize, flags: c_int) -> (c_int, libc::sigaction) 
     }
 }
 
-/// The one who watches.
+/// The state of the supervisor.
 #[derive(Debug)]
 pub(crate) struct Supervisor<'a> {
     shared: &'a Shared,
-    /// The image, as long as there is something to be done to it.
+    /// The image, as long as it is incomplete.
     code: Option<&'a mut Segment>,
     given: Given,
     child: pid_t,
     status: Option<c_int>,
-    /// Threads that are watched, and the requests that they made.
+    /// Watched threads, and the requests that they made.
     watched: HashMap<pid_t, Option<usize>>,
-    /// How many programs couldn't be made ready.
+    /// How many programs couldn't be prepared.
     pub(crate) unprepared: u64,
-    /// How many were sent to attach the image. Another user's program, or one in another IPC namespace, can't.
+    /// How many programs were sent to attach the image. Another user's program, or one in another IPC namespace,
+    /// can't attach it.
     pub(crate) prepared: u64,
 }
 
-/// The C libraries disagree about the sign of a request.
+/// The C libraries declare requests with different signs.
 #[cfg(target_env = "musl")]
 type Asked = c_int;
 #[cfg(not(target_env = "musl"))]
@@ -134,7 +137,7 @@ fn ptrace(request: Asked, process: pid_t, data: usize) -> Result<(), Error> {
 }
 
 impl<'a> Supervisor<'a> {
-    /// Of a child that is about to execute the first program, and waits.
+    /// The supervisor of a child that waits and is about to execute the first program.
     pub(crate) fn new(shared: &'a Shared, given: Given, child: pid_t) -> Result<Self, Error> {
         let watched = HashMap::new();
         let mut new =
@@ -143,7 +146,7 @@ impl<'a> Supervisor<'a> {
         Ok(new)
     }
 
-    /// Makes what the first program needs. To be called before that is [attended to](Self::attend).
+    /// Makes the part of the image that the first program needs. Call it before [`attend`](Self::attend).
     pub(crate) fn make_image(&mut self, code: &'a mut Segment) {
         image::write(code.bytes());
         write_bodies(code, 0..FIRST);
@@ -151,7 +154,7 @@ impl<'a> Supervisor<'a> {
         self.code = Some(code);
     }
 
-    /// Makes the rest, if it isn't made.
+    /// Makes the rest of the image, if it is missing.
     pub(crate) fn complete_image(&mut self) {
         if let Some(code) = self.code.take() {
             write_bodies(code, FIRST..SITES);
@@ -166,8 +169,8 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// Until the child has ended, and all others that `others` tells of; answers the child's status. Does something
-    /// else when the first program has been let go.
+    /// Serves until the child has ended, and `others` reports no other processes; returns the child's status. Calls
+    /// `meanwhile` when the first program has been let go.
     pub(crate) fn attend(&mut self, mut others: impl FnMut() -> bool, meanwhile: impl FnOnce()) -> c_int {
         let mut meanwhile = Some(meanwhile);
         loop {
@@ -199,7 +202,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Until it rings, or for so long; whether it has rung.
+    /// Sleeps until the doorbell rings, or for this time; returns whether it has rung.
     fn sleep(&self, rung: u32, most: Duration) -> bool {
         let most = libc::timespec {
             tv_sec: i64::try_from(most.as_secs()).unwrap_or_default(),
@@ -216,14 +219,14 @@ impl<'a> Supervisor<'a> {
         &self.shared.requests[number % REQUESTS]
     }
 
-    /// Tells a thread how its request stands.
+    /// Sets the state of a thread's request and wakes the thread.
     fn tell(&self, number: usize, state: u32) {
         let word = &self.request(number).state;
         word.store(state, Ordering::Release);
         wake(word);
     }
 
-    /// Looks what threads have asked for.
+    /// Handles the threads' requests.
     fn answer(&mut self) {
         for number in 0..REQUESTS {
             let request = self.request(number);
@@ -233,7 +236,7 @@ impl<'a> Supervisor<'a> {
             }
             let Ok(thread) = pid_t::try_from(request.thread.load(Ordering::Relaxed)) else { continue };
             if state == FAILED {
-                // It stops, and is let go there.
+                // The thread stops, and is detached at that stop.
                 if ptrace(libc::PTRACE_INTERRUPT, thread, 0).is_err() {
                     self.watched.remove(&thread);
                     self.tell(number, VACANT);
@@ -244,7 +247,7 @@ impl<'a> Supervisor<'a> {
             let known = nonce(thread) == Some(proof);
             if known && self.watch(thread, Some(number)).is_ok() {
                 self.tell(number, GRANTED);
-                // While the kernel reads the program. A run of more than one isn't small.
+                // This runs while the kernel reads the program. A run of more than one program isn't small.
                 self.complete_image();
             } else {
                 self.tell(number, REFUSED);
@@ -252,11 +255,11 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Hears of one thing that happened to the child or a watched thread; answers whether there was any.
+    /// Handles one event of the child or a watched thread; returns whether there was one.
     fn hear(&mut self) -> bool {
         let mut status = 0;
-        // SAFETY: needed: only the kernel tells of children. Sound: it writes one number into `status`, which lives until the
-        // call returns.
+        // SAFETY: needed: only the kernel reports changes of children. Sound: it writes one number into `status`,
+        // which lives until the call returns.
         let process = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) };
         if process <= 0 {
             return false;
@@ -302,7 +305,7 @@ impl<'a> Supervisor<'a> {
         true
     }
 
-    /// A thread is no longer watched; its request's place is free.
+    /// Removes a thread that is no longer watched, and frees its request's place.
     fn forget(&mut self, thread: pid_t) {
         if let Some(Some(number)) = self.watched.remove(&thread) {
             self.tell(number, VACANT);
@@ -316,14 +319,14 @@ fn write_bodies(code: &mut Segment, numbers: Range<usize>) {
     image::write_traps(code.part(image::traps(&numbers)), numbers.start);
 }
 
-/// Wakes who waits for a word, in whichever process.
+/// Wakes all threads that wait for a word, in all processes.
 fn wake(word: &AtomicU32) {
     // SAFETY: needed: only the kernel wakes waiting threads. Sound: FUTEX_WAKE uses the address of the word as a key and
     // neither reads nor writes memory.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, i32::MAX) };
 }
 
-/// Which thread has executed the program that a process now is.
+/// The former number of the thread that has executed the program of this process.
 fn former(process: pid_t) -> Option<pid_t> {
     let mut message: libc::c_ulong = 0;
     // SAFETY: needed: only the kernel knows the number. Sound: PTRACE_GETEVENTMSG writes one `unsigned long` into `message`,
@@ -339,7 +342,7 @@ fn former(process: pid_t) -> Option<pid_t> {
     if answer < 0 { None } else { pid_t::try_from(message).ok() }
 }
 
-/// The proof in a process's own memory that a request is its: in another PID namespace numbers mean others.
+/// The proof in a process's own memory that it made a request: numbers in another PID namespace mean other processes.
 fn nonce(thread: pid_t) -> Option<u64> {
     let mut found = 0_u64;
     let local = libc::iovec { iov_base: (&raw mut found).cast(), iov_len: 8 };

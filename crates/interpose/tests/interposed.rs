@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs that run interposed where something is out of the ordinary: the time of day is another one, or there is no
-//! `/proc` to look at.
+//! Runs programs interposed under unusual conditions: the time of day is changed, or `/proc` is missing.
 //!
-//! Who launches must have one thread, which a test hasn't: so each test starts this program again, for the one test that
-//! launches what it is told to.
+//! The launching process must have one thread, which a test process doesn't have. So each test starts this program
+//! again, for the one test that launches the given program.
 #![cfg(target_arch = "x86_64")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
@@ -14,14 +13,14 @@ use std::process::{Command, Output, Stdio};
 
 use palisade_interpose::launch::{Fakes, Launch, launch};
 
-/// Where what came of it is written.
+/// The variable with the path to which the result is written.
 const OUTCOME: &str = "PALISADE_TEST_OUTCOME";
-/// The program and its arguments, line by line.
+/// The variable with the program and its arguments, line by line.
 const PROGRAM: &str = "PALISADE_TEST_PROGRAM";
-/// By how many seconds the clock is ahead.
+/// The variable with the seconds that the clock is ahead.
 const AHEAD: &str = "PALISADE_TEST_AHEAD";
 
-/// Does nothing by itself.
+/// Does nothing unless another test has started it.
 #[test]
 fn launcher() {
     let Ok(program) = std::env::var(PROGRAM) else { return };
@@ -61,18 +60,19 @@ fn launcher() {
     std::fs::write(std::env::var_os(OUTCOME).unwrap(), text).unwrap();
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 struct Run {
     output: Output,
-    /// The exit code, programs, programs that ran without, traps, sites patched, calls of `getppid`.
+    /// The exit code, interposed programs, programs that ran without interposition, traps, patched sites, calls of
+    /// `getppid`.
     numbers: Option<[i64; 6]>,
 }
 
 impl Run {
     fn said(&self, expected: &str) {
         let text = String::from_utf8_lossy(&self.output.stdout);
-        // Behind what the test that launches says of itself.
+        // The line may begin with the launching test's own output.
         assert!(text.lines().any(|line| line.ends_with(expected)), "{self:?}");
         assert_eq!(self.numbers.unwrap()[0], 0, "{self:?}");
     }
@@ -99,7 +99,7 @@ impl Bench {
         program.into_os_string().into_string().unwrap()
     }
 
-    /// Launches a program from a process of one thread, with something in front of that.
+    /// Launches a program from a process of one thread, with the words `before` in front of its command line.
     fn run(&self, before: &[&str], ahead: Option<i64>, program: &[&str]) -> Run {
         let own = std::env::current_exe().unwrap();
         let outcome = self.root.path().join("outcome");
@@ -117,7 +117,7 @@ impl Bench {
     }
 }
 
-/// Fourteen years ahead, and as many behind.
+/// Fourteen years ahead, and fourteen years behind.
 const FAR: [i64; 2] = [14 * 365 * 86400, -14 * 365 * 86400];
 
 #[test]
@@ -130,7 +130,7 @@ fn waits_until_a_time_of_day_go_by_the_time_that_the_program_reads() {
     }
 }
 
-/// As programs in other languages wait: by the C library, and by number.
+/// Waits as programs in other languages do: by the C library, and by call number.
 const PYTHON: &str = "import ctypes, time, threading
 libc = ctypes.CDLL(None, use_errno=True)
 class Time(ctypes.Structure): _fields_ = [('seconds', ctypes.c_long), ('nanoseconds', ctypes.c_long)]
@@ -153,7 +153,7 @@ print('on time', flush=True)";
 fn threads_of_python_wait_as_long_as_they_mean_to() {
     let bench = Bench::new();
     let file = bench.root.path().join("waits.py");
-    // An assertion in a thread is told, and ends that alone.
+    // A failed assertion in a thread is printed, and ends only that thread.
     let text = format!(
         "import os, threading\nthreading.excepthook = lambda what: (print(what, flush=True), os._exit(1))\n{PYTHON}"
     );
@@ -191,14 +191,14 @@ fn who_can_ask_nobody_for_bodies_makes_the_same_calls() {
     let run = bench.run(&["env"], None, &[&program, "stop"]);
     run.said("kept");
     assert_eq!(run.numbers.unwrap()[5], 401, "{run:?}");
-    // Nobody is left to count.
+    // No supervisor is left to count.
     let run = bench.run(&["env"], None, &[&program, "kill"]);
     let text = String::from_utf8_lossy(&run.output.stdout);
     assert!(text.lines().any(|line| line.ends_with("kept")), "{run:?}");
     assert_eq!(run.numbers, None);
 }
 
-/// A mount namespace of one's own in which there is nothing in `/proc`, and a program in it.
+/// Runs a program in a mount namespace of its own in which `/proc` is empty.
 const HIDDEN: [&str; 7] = [
     "unshare",
     "--user",
@@ -221,10 +221,10 @@ fn without_proc_calls_are_counted_and_no_site_is_patched() {
     for run in [&shown, &without] {
         run.said("kept");
         let [_, _, lost, _, _, calls] = run.numbers.unwrap();
-        // One is the shell's.
+        // One call is the shell's.
         assert_eq!((lost, calls), (0, 30_002), "{run:?}");
     }
-    // Of three sites two can be patched where it's known what they are in; else each call traps.
+    // Two of three sites can be patched if their file is known; otherwise each call traps.
     assert!((10_000..11_000).contains(&shown.numbers.unwrap()[3]), "{shown:?}");
     assert!(without.numbers.unwrap()[3] >= 30_000, "{without:?}");
     let kept = bench.compile("kept");
@@ -251,7 +251,7 @@ fn a_debugger_and_what_it_traces_run_as_they_are() {
     let program = bench.compile("traced");
     let run = bench.run(&["timeout", "60"], None, &[&program]);
     run.said("traced");
-    // Three asked to be traced; the parent and the program that another child executes are interposed.
+    // Three processes asked to be traced; the parent and the program that another child executes are interposed.
     let [_, images, lost, ..] = run.numbers.unwrap();
     assert_eq!((images, lost), (2, 3), "{run:?}");
 }
@@ -278,7 +278,7 @@ fn calls_of_32_bit_programs_are_what_they_are_there() {
     let program = bench.compile("legacy");
     let native = Command::new(&program).output().unwrap();
     if native.stdout.is_empty() {
-        // The kernel has none of these.
+        // This kernel has none of these calls.
         return;
     }
     assert_eq!((native.status.code(), native.stdout.as_slice()), (Some(7), &b"written\n"[..]), "{native:?}");
@@ -288,7 +288,7 @@ fn calls_of_32_bit_programs_are_what_they_are_there() {
         text.lines().any(|line| line.ends_with("written")) && !text.contains("exit came back"),
         "{run:?}"
     );
-    // Of two kinds, the 64-bit ones alone are counted.
+    // The program makes two kinds of calls, and only the 64-bit ones are counted.
     let [code, images, lost, _, _, getppid] = run.numbers.unwrap();
     assert_eq!((code, images, lost, getppid), (7, 1, 0, 20), "{run:?}");
 }
@@ -296,13 +296,13 @@ fn calls_of_32_bit_programs_are_what_they_are_there() {
 #[test]
 fn programs_of_another_user_are_told_of() {
     let bench = Bench::new();
-    // An ordinary user becomes nobody else.
+    // An ordinary user can't become another user.
     let become_other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "true"];
     if !Command::new(become_other[0]).args(&become_other[1..]).status().unwrap().success() {
         return;
     }
     let run = bench.run(&["env"], None, &[&["/usr/bin/env"], &become_other[..]].concat());
     let [code, images, lost, ..] = run.numbers.unwrap();
-    // `env` and `setpriv`; and `true`, which may not attach what is root's.
+    // `env` and `setpriv` are interposed, but not `true`, which may not attach root's segments.
     assert_eq!((code, images, lost), (0, 2, 1), "{run:?}");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What comes to a listener.
+//! Accepts connections at the sandbox's listeners, and opens the connection outside for each.
 
 use std::future::Future;
 use std::io;
@@ -23,13 +23,14 @@ use crate::stream::{Stream, abort};
 use crate::wait::{Either, first};
 use crate::{dns, front};
 
-/// How long a listener rests when there are no descriptors or no memory.
+/// How long a listener pauses when there are no descriptors or no memory.
 const REST: Duration = Duration::from_millis(100);
-/// How long who comes waits at a limit while nobody else gets in either. As long as some do, it is a queue; then whoever
-/// waits would wait for ever.
+/// How long a client waits at a limit while no other client gets in either. As long as some clients get in, waiting is
+/// a queue; otherwise it could last for ever.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// Where a connection was to go before the sandbox's own network redirected it; its own end if it wasn't.
+/// The destination of a connection before the sandbox's own network redirected it; the socket's own address if it
+/// wasn't redirected.
 pub(crate) fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
     let local = stream.local_addr()?;
     let original = match local {
@@ -40,7 +41,7 @@ pub(crate) fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr>
     Ok(original.unwrap_or(local))
 }
 
-/// Has `handle` take each connection to a listener. Ends when the listener is of no use any more.
+/// Calls `handle` for each connection to a listener. Ends when the listener can't be used any more.
 pub(crate) async fn listen<H, F>(engine: Rc<Engine>, listener: TcpListener, handle: H)
 where
     H: Fn(Rc<Engine>, TcpStream) -> F,
@@ -80,7 +81,7 @@ where
                 ) => {
                     engine.strained(&format!("connections wait: {error}"));
                     if stuck.get_or_insert_with(Instant::now).elapsed() >= STUCK {
-                        // With what was kept for this.
+                        // Uses the spare descriptor that is kept for this.
                         engine.admission.lend_spare();
                         turn_away(&listener).await;
                         engine.admission.keep_spare();
@@ -90,21 +91,21 @@ where
                 Some(rustix::io::Errno::INVAL | rustix::io::Errno::BADF | rustix::io::Errno::NOTSOCK) => {
                     return;
                 }
-                // Who came is gone already (accept(2) passes on a connection's own errors).
+                // The client is gone already (accept(2) passes on a connection's own errors).
                 _ => tokio::task::yield_now().await,
             },
         }
     }
 }
 
-/// Resets those who wait at a listener now.
+/// Resets all connections that wait at a listener now.
 async fn turn_away(listener: &TcpListener) {
     while let Either::First(Ok((stream, _peer))) = first(listener.accept(), std::future::ready(())).await {
         abort(&stream);
     }
 }
 
-/// Takes a connection that was redirected, or made to the listener itself.
+/// Handles a connection that was redirected, or made to the listener itself.
 pub(crate) async fn redirected(engine: Rc<Engine>, client: TcpStream) {
     let _slower = client.set_nodelay(true);
     let (Ok(wanted), Ok(own)) = ((engine.destination)(&client), client.local_addr()) else {
@@ -117,7 +118,7 @@ pub(crate) async fn redirected(engine: Rc<Engine>, client: TcpStream) {
         let asker = control::asker(&client);
         return Box::pin(dns::serve_stream(&engine, asker, Stream::new(client, Vec::new()))).await;
     }
-    // Only what carrying takes stays in the task; a connection that is made takes much more.
+    // The task keeps only what carrying needs. Opening a connection needs much more memory, so it is boxed.
     let opened = Box::pin(open(&engine, &Host::Address(wanted.ip().to_canonical()), wanted.port())).await;
     match opened {
         Ok((way, link)) => carry(engine, client, Vec::new(), way, link).await,
@@ -128,14 +129,14 @@ pub(crate) async fn redirected(engine: Rc<Engine>, client: TcpStream) {
     }
 }
 
-/// A connection that couldn't be made.
+/// A connection that couldn't be opened.
 pub(crate) struct Unopened {
-    /// Whom it really was to.
+    /// The host that it was really to.
     pub(crate) host: Host,
     pub(crate) fault: Fault,
 }
 
-/// Makes a connection to a host that a client wants, if it may. An address that stands for a name means that.
+/// Opens a connection to the host that a client wants, if the policy allows it. A synthetic address means its name.
 pub(crate) async fn open(engine: &Engine, wanted: &Host, port: u16) -> Result<(Way, Box<Link>), Unopened> {
     let (host, lease) = match wanted {
         Host::Address(address) => match Lease::of(&engine.names, *address) {
@@ -162,16 +163,16 @@ pub(crate) async fn open(engine: &Engine, wanted: &Host, port: u16) -> Result<(W
     }
 }
 
-/// Takes a connection that was made inside to a port of the host's own.
+/// Handles a connection that was made inside to a port that leads to the host's own port.
 pub(crate) async fn reached(engine: Rc<Engine>, client: TcpStream, port: u16) {
     let connected = own(port, || Ok((TcpSocket::new_v4()?, TcpSocket::new_v6()?)));
     between(engine, client, Box::pin(connected).await, port).await;
 }
 
-/// A request for a socket of the sandbox's network: whether for IPv6, and where to put it.
+/// A request for a socket of the sandbox's network: whether for IPv6, and where to send it.
 pub(crate) type Wish = (bool, oneshot::Sender<io::Result<OwnedFd>>);
 
-/// Takes a connection that was made to a port of the host's that leads inside.
+/// Handles a connection to a port of the host that leads into the sandbox.
 pub(crate) async fn published(
     engine: Rc<Engine>,
     client: TcpStream,

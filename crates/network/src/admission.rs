@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many connections there may be.
+//! Limits how many connections there may be.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::OwnedFd;
@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// As many connections as a sandbox may have at once: a busy browser has some hundreds.
+/// The most connections that a sandbox may have at once: a busy browser has some hundreds.
 const MOST: u64 = 16_384;
-/// Descriptors that are left for other things: listeners, questions to the DNS, pipes.
+/// Descriptors that are reserved for other uses: listeners, DNS questions, pipes.
 const OTHERS: u64 = 256;
-/// How many questions about names are worked on at once; apart from connections, which would else keep names from being
-/// looked up.
+/// How many DNS questions are processed at once. They are counted separately from connections, which would otherwise
+/// block name look-ups.
 const QUESTIONS: usize = 512;
-/// How often it is said that a limit is reached.
+/// How often a reached limit is reported.
 const DAMPED: Duration = Duration::from_secs(10);
 
-/// Lets connections in.
+/// Admits connections.
 #[derive(Debug)]
 pub(crate) struct Admission {
     places: Arc<Semaphore>,
     questions: Arc<Semaphore>,
     said: Cell<Option<Instant>>,
-    /// A descriptor to give away where there is none left: it takes one to refuse a connection.
+    /// A spare descriptor to release when there is none left: refusing a connection takes one.
     spare: RefCell<Option<OwnedFd>>,
 }
 
-/// How many connections this process has descriptors for; its limit is raised as far as it goes.
+/// How many connections this process has descriptors for. Raises the process's limit as far as possible.
 pub(crate) fn affordable() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let wanted =
@@ -38,7 +38,7 @@ pub(crate) fn affordable() -> usize {
         Ok(()) => wanted,
         Err(_error) => limit.current.unwrap_or(u64::MAX),
     };
-    // Two for each: the client's and the server's.
+    // Two for each connection: the client's and the server's.
     let places = (limit.saturating_sub(OTHERS) / 2).clamp(16, MOST);
     usize::try_from(places).unwrap_or(usize::MAX)
 }
@@ -52,17 +52,17 @@ impl Admission {
         admission
     }
 
-    /// Makes room for one descriptor.
+    /// Releases the spare descriptor.
     pub(crate) fn lend_spare(&self) {
         self.spare.take();
     }
 
-    /// Takes it back, if there is one to be had.
+    /// Takes a spare descriptor again, if there is one.
     pub(crate) fn keep_spare(&self) {
         self.spare.replace(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 0).ok());
     }
 
-    /// A place, if there is one now.
+    /// A place for a connection, if there is one now.
     pub(crate) fn try_enter(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).try_acquire_owned().ok()
     }
@@ -72,12 +72,12 @@ impl Admission {
         Arc::clone(&self.questions).try_acquire_owned().ok()
     }
 
-    /// Waits for a place. None: never again.
+    /// Waits for a place. `None`: there will never be one.
     pub(crate) async fn enter(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).acquire_owned().await.ok()
     }
 
-    /// Whether it is to be said that a limit is reached.
+    /// Whether a reached limit is to be reported now.
     pub(crate) fn says(&self) -> bool {
         let now = Instant::now();
         let says = self.said.get().is_none_or(|said| now.duration_since(said) >= DAMPED);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Putting a client and a server together, once it is known that what the client says is for that server.
+//! Carries a connection between a client and a server, once the client's first bytes prove that it means this server.
 
 use std::future::Future as _;
 use std::io;
@@ -31,18 +31,18 @@ use crate::wait::first;
 /// What is known of a connection.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Whom it is to.
+    /// The host that the client wants.
     pub(crate) host: Host,
     pub(crate) port: u16,
-    /// Whom it is really to.
+    /// The address that the connection really goes to.
     pub(crate) address: Option<IpAddr>,
     /// The rule that allows it.
     pub(crate) rule: Option<Box<NetworkRule>>,
-    /// The address that stands for the name, while the connection lasts.
+    /// Holds the synthetic address while the connection lasts.
     #[expect(dead_code, reason = "it is held, not read")]
     pub(crate) lease: Option<Lease>,
     pub(crate) began: Instant,
-    /// Whether what is said has to be for the name, if there is one.
+    /// Whether the client's data must name the host, if it has a name.
     pub(crate) named: bool,
 }
 
@@ -53,18 +53,18 @@ impl Link {
         report::event(network, Object::host(self.host.to_string(), self.port), why)
     }
 
-    /// Tells that it can't go on.
+    /// Reports that the connection can't go on.
     async fn fault(&self, engine: &Engine, client: &TcpStream, fault: &Fault) {
         engine.fault_at(asker(client), &self.host, self.port, self.address, fault).await;
     }
 
-    /// Tells that the connection is made.
+    /// Reports that the connection is open.
     pub(crate) fn opened(&self, engine: &Engine) {
         let text = self.rule.as_ref().map(ToString::to_string).unwrap_or_default();
         engine.report(self.event(Network::new(Outcome::Opened), text), None);
     }
 
-    /// Tells that it is over.
+    /// Reports that the connection has ended.
     pub(crate) fn closed(&self, engine: &Engine, sent: u64, received: u64) {
         let duration = self.began.elapsed();
         let network = Network { sent, received, duration, ..Network::new(Outcome::Closed) };
@@ -74,13 +74,13 @@ impl Link {
         engine.report(self.event(network, text), None);
     }
 
-    /// The same for one whose bytes were counted on the server's side.
+    /// The same for a connection whose bytes were counted on the server's side.
     pub(crate) fn metered(&self, engine: &Engine, meter: &Meter) {
         self.closed(engine, meter.written.load(Ordering::Relaxed), meter.read.load(Ordering::Relaxed));
     }
 }
 
-/// Carries a connection until it is over. `early` was read from the client already.
+/// Carries a connection until it ends. `early` was read from the client already.
 pub(crate) async fn carry(
     engine: Rc<Engine>,
     client: TcpStream,
@@ -99,7 +99,7 @@ pub(crate) async fn carry(
                 Ok(Inspected::Http { heard, said }) => {
                     if said > 0 {
                         match Box::pin(anew(&engine, &mut link)).await {
-                            // The one before has heard a part of a word, and hears no more.
+                            // The previous server connection has received a part of the request, and is closed.
                             Ok(other) => abort(&std::mem::replace(&mut server, other)),
                             Err(fault) => {
                                 Box::pin(link.fault(&engine, &client, &fault)).await;
@@ -127,7 +127,7 @@ pub(crate) async fn carry(
     link.closed(&engine, up.bytes, down.bytes);
 }
 
-/// Another connection to the same server: to whom something was said that is to be said otherwise.
+/// Another connection to the same server, because the first one received bytes that must be sent differently.
 async fn anew(engine: &Engine, link: &mut Link) -> Result<TcpStream, Fault> {
     let way = engine.connect(&link.host, link.port).await?;
     if !way.early.is_empty() {
@@ -138,9 +138,9 @@ async fn anew(engine: &Engine, link: &mut Link) -> Result<TcpStream, Fault> {
 }
 
 enum Inspected {
-    /// What the client says goes on as it is.
+    /// The client's data goes to the server unchanged.
     Pass(Pump),
-    /// It is HTTP/1, of which this was read. So many bytes of it the server has heard.
+    /// It is HTTP/1. `heard` was read from the client, and the first `said` bytes of it were sent to the server.
     Http { heard: Vec<u8>, said: usize },
 }
 
@@ -148,7 +148,7 @@ const BEGUN: &str = "a client of HTTP where the server has begun";
 
 enum Stop {
     Refused(String),
-    /// One of both is gone, or nothing came in time.
+    /// One side is gone, or nothing came in time.
     Over,
 }
 
@@ -158,12 +158,12 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Reads what the client says first, without handing it on, until it is known what it is. Meanwhile the server may
-/// speak, as it does first in many protocols.
+/// Reads the client's first bytes without sending them on, until the protocol is known. Meanwhile the server's data is
+/// passed on, because in many protocols the server sends first.
 ///
-/// A client that says a part of what could become a request, and waits, isn't kept waiting: after [`Limits::undecided`]
-/// the part is handed on. What follows is looked at together with it as before, and no byte is handed on before that:
-/// so no request comes whole to a server that wouldn't have come to it in one piece.
+/// A client that sends a part of a possible request, and then waits, would block. So after [`Limits::undecided`] the
+/// part is sent to the server. Later bytes are still judged together with it before they are sent. So a server never
+/// gets a whole request here that it would not also have got in one piece.
 ///
 /// [`Limits::undecided`]: crate::engine::Limits::undecided
 async fn inspect(
@@ -175,7 +175,7 @@ async fn inspect(
     mut heard: Vec<u8>,
     down: &mut Pump,
 ) -> Result<Inspected, Stop> {
-    // Of these two it is known that the client begins, and with what.
+    // On these two ports the client sends first, and with a known protocol.
     let client_first = matches!(port, 80 | 443);
     let mut begun = Time::now();
     let mut deadline = (!heard.is_empty()).then(|| begun + engine.limits.head);
@@ -183,7 +183,7 @@ async fn inspect(
         deadline = Some(Time::now() + engine.limits.silence);
     }
     let mut wanted = 1;
-    // What of it the server has heard, and whether it may hear all of it though it isn't decided.
+    // How many of these bytes were sent to the server, and whether it may get all of them though nothing is decided.
     let (mut said, mut loose) = (0, false);
     loop {
         if heard.len() >= wanted {
@@ -195,7 +195,7 @@ async fn inspect(
                 Opening::Refused(why) => return Err(Stop::Refused(why)),
             }
         }
-        // A handshake that has begun goes on by itself.
+        // A client that has begun a handshake continues without the server.
         let may_loosen = !client_first && heard.first().is_some_and(|first| *first != opening::HANDSHAKE);
         let until = match (may_loosen, loose) {
             (true, true) => None,
@@ -219,7 +219,7 @@ async fn inspect(
             if let Poll::Ready(result) = client.poll_read_ready(context) {
                 return Poll::Ready(result.map(|()| true));
             }
-            // Only who has nothing to read needs one.
+            // A timer is needed only if there is nothing to read.
             let Some(until) = until else { return Poll::Pending };
             let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
             timer.as_mut().poll(context).map(|()| Ok(false))
@@ -243,7 +243,7 @@ async fn inspect(
         heard.reserve(if before == 0 { 2048 } else { 1 });
         match client.try_read_buf(&mut heard) {
             Ok(0) if before == 0 || !client_first => {
-                // It says nothing more, and what it said is no beginning of anything that has a name in it.
+                // The client sends nothing more, and what it sent doesn't begin a protocol that carries a name.
                 let unfinished_tls = heard.first() == Some(&opening::HANDSHAKE);
                 if unfinished_tls {
                     return Err(Stop::Refused("a TLS handshake that breaks off".to_owned()));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The way out: to one of a name's addresses, or through a proxy.
+//! Connects to the outside: to one of a name's addresses, or through a proxy.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,25 +17,25 @@ use crate::host::Host;
 use crate::resolver::Trouble;
 use crate::wait::{Attempt, soon, staggered};
 
-/// How long an address has before the next is tried beside it (RFC 8305, 5).
+/// How long to wait for an address before the next is tried in parallel (RFC 8305, 5).
 const APART: Duration = Duration::from_millis(250);
 /// How many addresses are tried.
 const ADDRESSES: usize = 8;
-/// The longest answer of a proxy.
+/// The longest answer of a proxy, in bytes.
 const ANSWER: usize = 16 * 1024;
 
-/// A connection to the world outside.
+/// A connection to the outside.
 #[derive(Debug)]
 pub(crate) struct Way {
     pub(crate) server: TcpStream,
-    /// What came from there already.
+    /// The bytes that were received from there already.
     pub(crate) early: Vec<u8>,
-    /// Whom it is really to; none: a proxy knows.
+    /// The address that it really goes to; `None`: only the proxy knows it.
     pub(crate) address: Option<IpAddr>,
 }
 
 impl Engine {
-    /// Connects to whom the policy has allowed.
+    /// Connects to a host that the policy has allowed.
     pub(crate) async fn connect(&self, host: &Host, port: u16) -> Result<Way, Fault> {
         let way = async {
             match self.upstream.proxy(host, port) {
@@ -52,7 +52,7 @@ impl Engine {
             Some(way) => way?,
             None => tokio::time::timeout(self.limits.connect, way).await.unwrap_or_else(|_| Err(failed()))?,
         };
-        // Small messages of interactive programs aren't to wait for each other.
+        // Small messages of interactive programs must not be delayed.
         let _slower = way.server.set_nodelay(true);
         let _unnoticed = rustix::net::sockopt::set_socket_keepalive(&way.server, true);
         Ok(way)
@@ -67,7 +67,7 @@ impl Engine {
         Ok(Way { server, early: Vec::new(), address: Some(address) })
     }
 
-    /// A name's addresses that may be talked to.
+    /// A name's addresses that the policy allows.
     async fn allowed(&self, name: &Name, port: u16) -> Result<Vec<IpAddr>, Fault> {
         let all = self.resolve(name).await?;
         let mut refused = None;
@@ -122,7 +122,7 @@ impl Engine {
         })
     }
 
-    /// Through a proxy that is given the first of a name's addresses that may be talked to.
+    /// Connects through a proxy that gets the first allowed address of a name.
     async fn through_resolved(&self, proxy: &Proxy, host: &Host, port: u16) -> Result<Way, Fault> {
         let address = match host {
             Host::Address(address) => Some(*address),
@@ -153,7 +153,7 @@ impl Engine {
     }
 }
 
-/// Addresses of both families in turn, beginning with IPv6 (RFC 8305, 4).
+/// Addresses of both families alternately, beginning with IPv6 (RFC 8305, 4).
 fn in_turn(addresses: &[IpAddr]) -> Vec<IpAddr> {
     let (v6, v4): (Vec<IpAddr>, Vec<IpAddr>) = addresses.iter().partition(|address| address.is_ipv6());
     let mut ordered = Vec::with_capacity(addresses.len());
@@ -172,7 +172,7 @@ fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
-/// Asks a proxy of HTTP for a tunnel. What comes behind its answer is the server's.
+/// Asks an HTTP proxy for a tunnel. Bytes after its answer are the server's.
 async fn http_connect(
     stream: &mut TcpStream,
     host: &Host,
@@ -210,7 +210,7 @@ async fn http_connect(
     }
 }
 
-/// Asks a proxy of SOCKS for a connection (RFC 1928, RFC 1929).
+/// Asks a SOCKS proxy for a connection (RFC 1928, RFC 1929).
 async fn socks_connect(
     stream: &mut TcpStream,
     host: &Host,

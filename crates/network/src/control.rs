@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The socket over which the server tells and is told ([`palisade_protocol::network`]). A stream, as `/etc/hosts` can be larger
-//! than a datagram.
+//! The control socket between the gateway and the launcher ([`palisade_protocol::network`]). It is a stream, because
+//! `/etc/hosts` can be larger than a datagram.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,15 +18,15 @@ use tokio::sync::Notify;
 use crate::report::outcome;
 use crate::wait::{Either, first};
 
-/// The longest message that is taken: some people block advertisements with their `/etc/hosts`.
+/// The longest accepted message, in bytes: some users block advertisements with their `/etc/hosts`.
 const LONGEST: usize = 64 << 20;
-/// So much of them is read at a time.
+/// How many bytes are read at once.
 const CHUNK: usize = 1 << 16;
-/// How many messages wait for a slow reader before what happens is only counted.
+/// How many messages wait for a slow reader before further events are only counted.
 const WAITING: usize = 4096;
 
-/// How long accounts of connections wait for others, so that whoever reads is woken for many at once: it shares the
-/// processors with those who are connected, and writes to its store each time.
+/// How long events about connections wait for further ones, so that the reader is woken once for many events. The
+/// reader shares the processors with the sandbox's programs, and writes to its store at each wake-up.
 const TOGETHER: Duration = Duration::from_millis(50);
 
 /// The other end of a connection.
@@ -34,7 +34,7 @@ pub(crate) fn asker(client: &TcpStream) -> Option<Asker> {
     client.peer_addr().ok().map(|address| Asker { address, datagrams: false })
 }
 
-/// The other end of the server's socket: who holds it hears what happens, and dropping it ends the server.
+/// The launcher's end of the gateway's socket. It receives what happens; dropping it ends the gateway.
 #[derive(Debug)]
 pub struct Control {
     socket: Blocking,
@@ -42,21 +42,21 @@ pub struct Control {
 }
 
 impl Control {
-    /// Both ends: this one, and the descriptor for [`serve`](crate::serve).
+    /// Both ends: the launcher's, and the descriptor for [`serve`](crate::serve).
     ///
     /// # Errors
     ///
-    /// No descriptors.
+    /// There are no descriptors left.
     pub fn pair() -> io::Result<(Self, OwnedFd)> {
         let (own, server) = Blocking::pair()?;
         Ok((Self { socket: own, frames: Frames::new(LONGEST) }, server.into()))
     }
 
-    /// Waits for the next message; none: the server is gone.
+    /// Waits for the next message; `None`: the gateway is gone.
     ///
     /// # Errors
     ///
-    /// The socket fails, or what comes is no message.
+    /// The socket fails, or its data is no message.
     pub fn hear(&mut self) -> io::Result<Option<Told>> {
         let mut chunk = vec![0; CHUNK];
         loop {
@@ -70,11 +70,11 @@ impl Control {
         }
     }
 
-    /// Tells the server something.
+    /// Sends an instruction to the gateway.
     ///
     /// # Errors
     ///
-    /// The server is gone.
+    /// The gateway is gone.
     pub fn instruct(&self, instruction: &Instruction) -> io::Result<()> {
         (&self.socket).write_all(&frame(instruction).map_err(io::Error::other)?)
     }
@@ -86,17 +86,17 @@ impl AsFd for Control {
     }
 }
 
-/// What the server has to tell, until it is read. Telling never waits: a reader that has stopped must not stop
-/// connections.
+/// The messages that the gateway has not sent yet. Adding one never waits, because a reader that has stopped must not
+/// stop connections.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     waiting: RefCell<VecDeque<Told>>,
-    /// What is left to write of the message before those.
+    /// The unsent rest of the message before those.
     begun: RefCell<Vec<u8>>,
     lost: Cell<u64>,
-    /// There is something to tell now.
+    /// There is a message to send now.
     news: Notify,
-    /// There is something to tell some time.
+    /// There is a message that may wait ([`TOGETHER`]).
     accounts: Notify,
 }
 
@@ -132,7 +132,7 @@ impl Outbox {
         }
     }
 
-    /// Writes what is told to the socket until it is closed.
+    /// Writes messages to the socket until it is closed.
     pub(crate) async fn send(&self, socket: &UnixStream) -> io::Result<()> {
         loop {
             while self.begin()? {
@@ -150,7 +150,7 @@ impl Outbox {
         }
     }
 
-    /// Writes what is left to a socket, which is waited for as long as `patience` for each message.
+    /// Writes the remaining messages to a socket, and waits at most `patience` for each of them.
     pub(crate) fn flush(&self, mut socket: &Blocking, patience: Duration) -> io::Result<()> {
         socket.set_nonblocking(false)?;
         socket.set_write_timeout(Some(patience))?;
@@ -160,7 +160,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Takes the next message, if all of the one before was written. Whether there is anything to write.
+    /// Takes the next message, if all of the previous one was written. Returns whether there is something to write.
     fn begin(&self) -> io::Result<bool> {
         let mut begun = self.begun.borrow_mut();
         if begun.is_empty() {
@@ -171,7 +171,7 @@ impl Outbox {
     }
 }
 
-/// Instructions, as they come.
+/// The instructions that arrive.
 pub(crate) struct Instructions<S> {
     socket: S,
     frames: Frames,
@@ -182,7 +182,7 @@ impl<S: tokio::io::AsyncRead + Unpin> Instructions<S> {
         Self { socket, frames: Frames::new(LONGEST) }
     }
 
-    /// Reads the next. None: the other end is closed.
+    /// Reads the next instruction. `None`: the other end is closed.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Instruction>> {
         loop {
             if let Some(instruction) = self.frames.take() {

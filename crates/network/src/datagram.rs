@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams with the address that they were sent to: an answer has to come from the address that was asked.
+//! Datagrams with the address that they were sent to: an answer must come from the address that was asked.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use palisade_sys::datagram;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-/// A datagram that came.
+/// A received datagram.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub(crate) bytes: Vec<u8>,
@@ -23,7 +23,7 @@ pub(crate) struct Received {
 pub(crate) struct Datagrams(UdpSocket);
 
 impl Datagrams {
-    /// Takes a UDP socket, and has it say where datagrams were sent to.
+    /// Takes a UDP socket, and makes it report the destination address of datagrams.
     pub(crate) fn new(socket: OwnedFd) -> io::Result<Self> {
         let v6 = rustix::net::getsockname(&socket)?.address_family() == rustix::net::AddressFamily::INET6;
         datagram::tell_destination(socket.as_fd(), v6)?;
@@ -44,13 +44,13 @@ impl Datagrams {
         }
     }
 
-    /// Sends a datagram, if there is room for it: who asked asks again.
+    /// Sends a datagram, if there is room for it. Otherwise it is dropped, because the client asks again.
     pub(crate) fn send(&self, bytes: &[u8], to: SocketAddr, from: Option<IpAddr>) -> io::Result<()> {
         Ok(datagram::send(self.0.as_fd(), bytes, to, from)?)
     }
 }
 
-/// None: it was too long.
+/// `None`: the datagram was too long.
 fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr, Option<IpAddr>)>> {
     let arrived = datagram::receive(socket.as_fd(), buffer)?;
     Ok((!arrived.cut).then_some((arrived.length, arrived.from, arrived.to)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a connection may be made: by the policy, and where that says so by the user.
+//! Decides whether a connection may be made: by the policy, and by the user where the policy says so.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,25 +15,26 @@ use crate::engine::Engine;
 use crate::host::Host;
 use crate::report;
 
-/// How often the same refusal is told.
+/// How often the same refusal is reported.
 const DAMPED: Duration = Duration::from_secs(1);
-/// How many are remembered for that.
+/// How many refusals are remembered for that.
 const REMEMBERED: usize = 1024;
-/// How many answers are remembered, and questions asked at once: who opens more has no user in mind.
+/// How many answers are remembered, and how many questions are asked at once. A program that opens more connections to
+/// different hosts would only flood the user.
 const ANSWERS: usize = 4096;
 const QUESTIONS: usize = 64;
 
-/// What came of a question.
+/// The result of a question.
 pub(crate) type Said = Result<Answer, Unasked>;
 
-/// What a rule would have to be about for a refusal not to be.
+/// What a rule must name to allow what was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// No rule would change it.
     Nothing,
-    /// Whom the connection is to.
+    /// The host that the connection is to.
     Host,
-    /// Where the name leads.
+    /// The address that the name leads to.
     Address(IpAddr),
 }
 
@@ -48,12 +49,12 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Refused, whatever the rules say.
+    /// A refusal that no rule changes.
     pub(crate) fn refused(why: impl Into<String>) -> Self {
         Self { outcome: Outcome::Refused, why: why.into(), rule: None, remedy: Remedy::Nothing }
     }
 
-    /// Refused by who was asked.
+    /// A refusal because the user refused or gave no answer.
     fn unanswered(why: &str) -> Self {
         Self { remedy: Remedy::Host, ..Self::refused(why) }
     }
@@ -62,7 +63,7 @@ impl Fault {
         Self { outcome: Outcome::Failed, why: why.into(), rule: None, remedy: Remedy::Nothing }
     }
 
-    /// In words for a person at the other end.
+    /// A message for a person at the other end.
     pub(crate) fn text(&self, host: &Host, port: u16) -> String {
         let done = if self.outcome == Outcome::Refused { "refuses" } else { "can't reach" };
         let mut text = format!("palisade {done} {host} port {port}: {}\n", self.why);
@@ -79,24 +80,24 @@ impl Fault {
     }
 }
 
-/// Whom, where.
+/// A host and a port.
 type Place = (Host, u16);
-/// A question's number, and who waits for the answer.
+/// A question's number, and the channel for those that wait for its answer.
 type Asked = (u64, watch::Sender<Option<Said>>);
 
-/// The user's answers, and what was told lately.
+/// The user's answers, and the refusals that were reported lately.
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
     answers: RefCell<HashMap<Place, bool>>,
     waiting: RefCell<HashMap<Place, Asked>>,
     number: Cell<u64>,
     told: RefCell<HashMap<Place, Instant>>,
-    /// Refusals that wait until they are noted.
+    /// Refusals that wait until the launcher has noted them.
     held: RefCell<HashMap<u64, oneshot::Sender<()>>>,
 }
 
 impl Decisions {
-    /// The user has answered a question, or can't be asked.
+    /// Passes on the user's answer to a question, or why the user can't be asked.
     pub(crate) fn answered(&self, number: u64, said: Said) {
         let mut waiting = self.waiting.borrow_mut();
         let Some(place) = waiting.iter().find(|(_place, (asked, _answer))| *asked == number) else { return };
@@ -112,7 +113,7 @@ impl Decisions {
         }
     }
 
-    /// A refusal that waits until it is noted.
+    /// Adds a refusal that waits until the launcher has noted it.
     fn hold(&self) -> (u64, oneshot::Receiver<()>) {
         let number = self.number.get();
         self.number.set(number + 1);
@@ -121,14 +122,14 @@ impl Decisions {
         (number, noted)
     }
 
-    /// A refusal was noted, or needn't be any more.
+    /// A refusal was noted, or doesn't need to be any more.
     pub(crate) fn noted(&self, number: u64) {
         if let Some(sender) = self.held.borrow_mut().remove(&number) {
             let _nobody_waits = sender.send(());
         }
     }
 
-    /// Whether a refusal is to be told, or was a moment ago.
+    /// Whether a refusal is to be reported; false if the same was reported a moment ago.
     fn tells(&self, host: &Host, port: u16) -> bool {
         let now = Instant::now();
         let mut told = self.told.borrow_mut();
@@ -148,7 +149,7 @@ impl Decisions {
 }
 
 impl Engine {
-    /// Whether somebody may be talked to, and by which rule.
+    /// Whether a connection to a host is allowed, and by which rule.
     pub(crate) async fn permit(&self, host: &Host, port: u16) -> Result<Option<Box<NetworkRule>>, Fault> {
         let ruling = match host {
             Host::Name(name) => self.judge.name(name, port),
@@ -169,7 +170,7 @@ impl Engine {
         }
     }
 
-    /// The line by which the user has allowed somebody before.
+    /// The rule by which the user has allowed this host before.
     fn answered_before(&self, host: &Host, port: u16) -> Option<Box<NetworkRule>> {
         let ruling = match host {
             Host::Name(name) => self.answered.name(name, port),
@@ -179,7 +180,7 @@ impl Engine {
         Some(Box::new(rule.clone()))
     }
 
-    /// Asks the user; all who want the same wait for one answer.
+    /// Asks the user. All connections to the same host and port wait for one answer.
     async fn ask(&self, host: &Host, port: u16) -> Option<Result<bool, Unasked>> {
         let place = (host.clone(), port);
         let decisions = &self.decisions;
@@ -213,15 +214,15 @@ impl Engine {
         answered
     }
 
-    /// Tells of a connection that wasn't made, unless the same was told a moment ago.
+    /// Reports a connection that wasn't made, unless the same was reported a moment ago.
     ///
-    /// Whoever asked has to wait until it is noted: told at once, they would often be gone before it is known who they
-    /// are.
+    /// The client's refusal waits until the launcher has noted it. Otherwise the client's process would often have
+    /// ended before the launcher could look up which process it is.
     pub(crate) async fn fault(&self, asker: Option<Asker>, host: &Host, port: u16, fault: &Fault) {
         self.fault_at(asker, host, port, None, fault).await;
     }
 
-    /// The same for one that has an address already.
+    /// The same for a connection that has an address already.
     pub(crate) async fn fault_at(
         &self,
         asker: Option<Asker>,
@@ -246,7 +247,7 @@ impl Engine {
     }
 }
 
-/// A ruling against somebody, in words.
+/// The message for a ruling against a host.
 pub(crate) fn refusal(ruling: &Ruling<'_>, host: &Host) -> Fault {
     let why = match (ruling.rule, ruling.private) {
         (Some(rule), _) => rule.to_string(),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The server of names inside.
+//! The DNS server for the sandbox.
 //!
-//! A refused name gets NXDOMAIN: on SERVFAIL and REFUSED the C libraries, c-ares, Go and Java ask the next server and
-//! try again, for seconds; a name that doesn't exist is an end. The record types HTTPS and SVCB are answered with
-//! nothing, as they carry the keys by which a TLS client hides the name that it connects to; TXT, MX, SRV and the
-//! others, as they aren't needed for connections and can carry data out and in.
+//! A refused name gets NXDOMAIN. On SERVFAIL and REFUSED the C libraries, c-ares, Go and Java ask the next server and
+//! try again, for seconds; they accept that a name doesn't exist. The record types HTTPS and SVCB get an empty answer,
+//! because they carry the keys by which a TLS client hides the name that it connects to. TXT, MX, SRV and the others
+//! get one, too, because connections don't need them and they can carry data out and in.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ use crate::report;
 use crate::resolver::{Trouble, is_localhost};
 use crate::stream::Stream;
 
-/// The longest question that is taken. One name and an OPT record fit into 300 bytes.
+/// The longest accepted question. One name and an OPT record fit into 300 bytes.
 const LONGEST: usize = 4096;
 
 /// Serves a UDP socket.
@@ -34,7 +34,7 @@ pub(crate) async fn serve(engine: Rc<Engine>, socket: Datagrams) {
     loop {
         match socket.receive(LONGEST).await {
             Ok(received) => {
-                // Beyond the limit nothing is answered: who asks, asks again.
+                // Beyond the limit there is no answer: the client asks again.
                 let Some(place) = engine.admission.try_ask() else {
                     engine.strained("there are too many questions about names at once");
                     continue;
@@ -48,13 +48,13 @@ pub(crate) async fn serve(engine: Rc<Engine>, socket: Datagrams) {
                     drop(place);
                 });
             }
-            // An ICMP error of an earlier answer, or memory: neither is a reason to spin.
+            // An ICMP error of an earlier answer, or no memory. Wait, so that the loop doesn't spin.
             Err(_error) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
 
-/// Serves a connection on which questions come with their length in front.
+/// Serves a connection on which each question has its length in front.
 pub(crate) async fn serve_stream(engine: &Engine, asker: Option<Asker>, mut stream: Stream) {
     loop {
         let question = async {
@@ -78,7 +78,7 @@ pub(crate) async fn serve_stream(engine: &Engine, asker: Option<Asker>, mut stre
 }
 
 impl Engine {
-    /// Tells that a limit is reached.
+    /// Reports that a limit is reached.
     pub(crate) fn strained(&self, why: &str) {
         if self.admission.says() {
             let network = Network::new(Outcome::Strained);
@@ -86,7 +86,7 @@ impl Engine {
         }
     }
 
-    /// The answer to a message. None: there is none.
+    /// The answer to a message. `None`: it gets no answer.
     pub(crate) async fn answer(&self, asker: Option<Asker>, query: &[u8]) -> Option<Vec<u8>> {
         let asked = match message::read(query) {
             Query::Drop => return None,
@@ -118,8 +118,8 @@ impl Engine {
         self.names.borrow().name_of(address).cloned()
     }
 
-    /// Whether a name may be looked up; whether the user is going to be asked when it is connected to. None, and told:
-    /// it may not.
+    /// Whether a name may be looked up, and whether the user will be asked when a client connects to it. `None`: it may
+    /// not, and the refusal was reported.
     async fn may_look_up(&self, asker: Option<Asker>, name: &Name) -> Option<NetworkVerdict> {
         let ruling = self.judge.lookup(name);
         match ruling.verdict {
@@ -145,8 +145,8 @@ impl Engine {
         }
         match self.may_look_up(asker, name).await {
             None => return Reply::NoSuchName,
-            // A proxy that resolves does so by itself. And as long as the user hasn't said yes, nothing goes out, not even a
-            // question that carries the name.
+            // A proxy that resolves names does so itself. And until the user has allowed the host, nothing is sent
+            // outside, not even a question with the name.
             Some(_) if self.upstream.resolves(name) => {}
             Some(NetworkVerdict::Ask) => {}
             Some(_) => match self.resolver.addresses(name).await {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all connections share.
+//! The state that all connections share.
 
 use std::cell::RefCell;
 use std::io;
@@ -22,22 +22,22 @@ use crate::pipe::Pool;
 use crate::resolver::Resolver;
 use crate::upstream::Upstream;
 
-/// How long things may take.
+/// Timeouts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// A client's first message, once it has begun.
+    /// Until a client's first message is complete, once it has begun.
     pub(crate) head: Duration,
-    /// Until a client begins where the server waits for it.
+    /// Until a client begins, where the server waits for it.
     pub(crate) silence: Duration,
-    /// What a client has begun to say and could still become a request, before the server hears it.
+    /// Until the server gets a client's first bytes that could still become a request.
     pub(crate) undecided: Duration,
-    /// A connection to the world outside.
+    /// For a connection to the outside.
     pub(crate) connect: Duration,
-    /// The user's answer.
+    /// For the user's answer.
     pub(crate) answer: Duration,
-    /// An answer of the DNS.
+    /// For an answer of the DNS.
     pub(crate) resolve: Duration,
-    /// Until who is refused hears of it, for who reads of it to see whose socket it is.
+    /// Until a refused client gets its refusal, so that the launcher can look up which process has the socket.
     pub(crate) noted: Duration,
 }
 
@@ -55,13 +55,13 @@ impl Default for Limits {
     }
 }
 
-/// Where a connection was to go before it was redirected.
+/// Looks up where a connection was to go before it was redirected.
 pub(crate) type Destination = Box<dyn Fn(&TcpStream) -> io::Result<SocketAddr>>;
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct Engine {
     pub(crate) judge: Judge<'static>,
-    /// Of those whom the rules have the user asked about, the ones that they have allowed before.
+    /// For hosts that the user must be asked about: the rules for those that the user has allowed before.
     pub(crate) answered: Judge<'static>,
     pub(crate) decisions: Decisions,
     pub(crate) names: Rc<RefCell<Names>>,
@@ -71,16 +71,16 @@ pub(crate) struct Engine {
     pub(crate) outbox: Outbox,
     pub(crate) admission: Admission,
     pub(crate) limits: Limits,
-    /// Tells connections that it is over.
+    /// Tells connections that the gateway ends.
     pub(crate) over: Notify,
     pub(crate) destination: Destination,
-    /// Where an address outside really is; itself, except in tests, which have no address with port 443.
+    /// Maps an address outside to the one that is used; unchanged, except in tests, which have no address with port
+    /// 443.
     pub(crate) place: Box<dyn Fn(SocketAddr) -> SocketAddr>,
 }
 
 impl Engine {
-    /// An engine for rules. They are kept until the process ends: tasks outlive any borrow, and there is one engine a
-    /// process.
+    /// An engine for rules. The rules are leaked, because tasks outlive any borrow, and a process has one engine.
     pub(crate) fn new(
         rules: &NetworkRules,
         answered: &NetworkRules,
@@ -108,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Tells what happened.
+    /// Reports what happened.
     pub(crate) fn report(&self, event: Event, held: Option<Held>) {
         self.outbox.tell(Told::Event { event: event.into(), held });
     }

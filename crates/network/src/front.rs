@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The listener as a proxy, for programs that were told to use one: HTTP's `CONNECT` and absolute requests, and SOCKS.
+//! The listener as an explicit proxy, for programs that are configured to use one: HTTP's `CONNECT` and absolute
+//! requests, and SOCKS.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -26,7 +27,7 @@ use crate::http::{Origin, Payload, Upgrade, check, forward, regained, server, up
 use crate::socks;
 use crate::stream::Stream;
 
-/// Takes a connection that was made to the listener itself.
+/// Handles a connection that was made to the listener itself.
 pub(crate) async fn serve(engine: Rc<Engine>, client: TcpStream) {
     if !matches!(timeout(engine.limits.silence, client.readable()).await, Ok(Ok(()))) {
         return;
@@ -61,7 +62,7 @@ async fn speak_socks(engine: Rc<Engine>, client: TcpStream) {
     let _anyway = timeout(engine.limits.head, socks::answer(&mut stream, code)).await;
 }
 
-/// The server of a client's last absolute request, for the next.
+/// The server of a client's last absolute request, kept for the next one.
 struct Last {
     wanted: Host,
     port: u16,
@@ -69,12 +70,12 @@ struct Last {
     origin: Origin,
 }
 
-/// What a client's requests have come to.
+/// The state of a client's requests.
 #[derive(Default)]
 struct Front {
-    /// Who the client is.
+    /// The address that identifies the client.
     asker: Option<Asker>,
-    /// A tunnel that is to be made when the answer is written.
+    /// A tunnel that starts when the answer is written.
     tunnel: RefCell<Option<(OnUpgrade, Way, Box<Link>)>>,
     last: Mutex<Option<Last>>,
     upgrade: Upgrade,
@@ -112,7 +113,7 @@ async fn speak_http(engine: Rc<Engine>, client: TcpStream) {
     }
 }
 
-/// The answer to who can't have what it wants, which is told, too.
+/// The answer to a client whose connection couldn't be opened. Also reports it.
 async fn unopened(
     engine: &Engine,
     asker: Option<Asker>,

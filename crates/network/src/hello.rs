@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The name in a TLS client's first message (RFC 8446, 4.1.2; RFC 6066, 3).
+//! Reads the name in a TLS client's first message (RFC 8446, 4.1.2; RFC 6066, 3).
 //!
-//! Whatever isn't well-formed is refused: two readings of one message are how a filter is passed by.
+//! A malformed message is refused: if filter and server read one message in two ways, a client can bypass the filter.
 
 use std::fmt;
 
-/// The longest first message that is looked at. Those of browsers have 2 KiB; post-quantum keys make 4.
+/// The longest first message that is read. Those of browsers have 2 KiB; post-quantum keys make it 4.
 pub(crate) const LONGEST: usize = 64 * 1024;
 
 const HANDSHAKE: u8 = 0x16;
@@ -15,14 +15,14 @@ const HOST_NAME: u8 = 0;
 /// The largest fragment of a record that isn't encrypted.
 const FRAGMENT: usize = 1 << 14;
 
-/// What a client has said so far comes to.
+/// What the client's bytes so far mean.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Hello {
-    /// It goes on: nothing new can be said before there are so many bytes.
+    /// The message is incomplete: nothing new is known before there are this many bytes.
     More(usize),
-    /// All of it; the name that it is for, if it has one.
+    /// The message is complete, with its name if it has one.
     Complete(Option<String>),
-    /// It is none.
+    /// It is no valid first message.
     Bad(&'static str),
 }
 
@@ -51,19 +51,19 @@ impl<'b> Reader<'b> {
         Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
-    /// What follows a length of so many bytes.
+    /// The bytes after a length that has this many bytes.
     fn block(&mut self, bytes: usize) -> Option<Reader<'b>> {
         let length = self.number(bytes)?;
         self.take(length).map(Reader)
     }
 }
 
-/// Reads what a client of TLS says first.
+/// Reads a TLS client's first bytes.
 pub(crate) fn read(bytes: &[u8]) -> Hello {
     let mut message: Vec<u8> = Vec::new();
     let mut at = 0;
     loop {
-        // The message's own header says how much there is of it.
+        // The message's own header has its length.
         if let [kind, length @ ..] = &message[..] {
             if *kind != CLIENT_HELLO {
                 return Hello::Bad("a TLS client begins with something else than a ClientHello");
@@ -102,7 +102,7 @@ const fn bounded(wanted: usize) -> Hello {
     if wanted > LONGEST { Hello::Bad("a ClientHello of more than 64 KiB") } else { Hello::More(wanted) }
 }
 
-/// The name in a message's body. None: it is malformed.
+/// The name in a message's body. `None`: the body is malformed.
 fn server_name(body: &[u8]) -> Option<Hello> {
     let mut body = Reader(body);
     let _version = body.take(2)?;
@@ -144,7 +144,7 @@ fn server_name(body: &[u8]) -> Option<Hello> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A first message with these extensions, in records of at most so many bytes.
+    /// A first message with these extensions, in records of at most `fragment` bytes.
     pub(crate) fn hello_with(extensions: &[(u16, Vec<u8>)], fragment: usize) -> Vec<u8> {
         let mut body = vec![3, 3];
         body.extend([7; 32]);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hosts as clients name them: `example.com:80`, `[::1]:443`, `192.0.2.1`.
+//! Parses hosts as clients name them: `example.com:80`, `[::1]:443`, `192.0.2.1`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use palisade_policy::network::Name;
 
-/// Whom a client wants.
+/// The host that a client wants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Host {
-    /// Somebody by name.
+    /// A name.
     Name(Name),
     /// An address.
     Address(IpAddr),
@@ -33,7 +33,7 @@ impl Host {
         }
     }
 
-    /// Reads a host and, if there is one, its port. Strictly: neither a user's name nor anything behind.
+    /// Parses a host and its optional port. Strictly: neither a user name before nor anything behind is accepted.
     pub(crate) fn with_port(text: &str) -> Option<(Self, Option<u16>)> {
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             let (address, rest) = rest.split_once(']')?;

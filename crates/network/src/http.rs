@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! HTTP/1 without TLS, request by request: each has to be for the name that the connection is to.
+//! Carries HTTP/1 without TLS, request by request: each request must be for the name that the connection is to.
 //!
-//! Requests are parsed and written anew by hyper, with its own framing, so that client and server can't be of different
-//! opinions about where one ends and the next begins.
+//! hyper parses each request and writes it again, with its own framing, so that client and server can't disagree about
+//! where one request ends and the next begins.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -40,7 +40,7 @@ use crate::wait::{Either, first};
 /// The longest head of a request.
 const HEAD: usize = 64 * 1024;
 
-/// A body: the other side's, or a line of our own.
+/// A body: the other side's, or a line from the gateway.
 pub(crate) enum Payload {
     Theirs(Incoming),
     Own(Option<Bytes>),
@@ -75,7 +75,7 @@ impl Body for Payload {
     }
 }
 
-/// An answer of our own, the last of its connection.
+/// An answer from the gateway, the last one of its connection.
 pub(crate) fn words(status: StatusCode, text: String) -> Response<Payload> {
     let mut response = Response::new(Payload::Own(Some(text.into())));
     *response.status_mut() = status;
@@ -88,7 +88,7 @@ pub(crate) fn words(status: StatusCode, text: String) -> Response<Payload> {
     response
 }
 
-/// Our side of a client's connection.
+/// hyper's settings for a client's connection.
 pub(crate) fn server(engine: &Engine) -> Server {
     let mut server = Server::new();
     server.timer(TokioTimer::new()).header_read_timeout(engine.limits.head);
@@ -105,7 +105,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Speaks HTTP on a connection.
+    /// Starts HTTP on a connection.
     pub(crate) async fn new(stream: TcpStream, early: Vec<u8>) -> hyper::Result<Self> {
         let meter = Arc::new(Meter::default());
         let stream = TokioIo::new(Stream::metered(stream, early, Arc::clone(&meter)));
@@ -120,7 +120,7 @@ impl Origin {
     }
 }
 
-/// Both sides of a connection that is going to be something else than HTTP.
+/// Both sides of a connection that changes to another protocol.
 pub(crate) type Upgrade = Rc<RefCell<Option<(OnUpgrade, OnUpgrade)>>>;
 
 /// Carries a client's requests to a server.
@@ -157,7 +157,7 @@ pub(crate) async fn carry(
         let mut connection = pin!(server(&engine).serve_connection(stream, service).with_upgrades());
         let carried = async {
             if let Either::Second(_gone) = first(connection.as_mut(), gone).await {
-                // The server has closed, as it does with idle connections: so does this side, when it is done.
+                // The server has closed, as servers do with idle connections. This side closes, too, when it is done.
                 if upgrade.borrow().is_none() {
                     connection.as_mut().graceful_shutdown();
                 }
@@ -174,7 +174,7 @@ pub(crate) async fn carry(
     link.metered(&engine, &meter);
 }
 
-/// Carries what two sides that have agreed on another protocol say.
+/// Carries the data of two sides that have changed to another protocol.
 pub(crate) async fn upgraded(engine: &Engine, client: OnUpgrade, server: OnUpgrade, meter: &Meter) {
     let (Ok(client), Ok(server)) = (client.await, server.await) else { return };
     let (Some((client, up)), Some((server, down))) = (regained(client), regained(server)) else { return };
@@ -185,7 +185,7 @@ pub(crate) async fn upgraded(engine: &Engine, client: OnUpgrade, server: OnUpgra
     meter.read.fetch_add(down.bytes, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// The connection below HTTP, and what was read of it already.
+/// The connection below HTTP, and the bytes that were read from it already.
 pub(crate) fn regained(upgraded: Upgraded) -> Option<(TcpStream, Vec<u8>)> {
     let parts = upgraded.downcast::<TokioIo<Stream>>().ok()?;
     let (stream, rest) = parts.io.into_inner().into_parts();
@@ -194,7 +194,7 @@ pub(crate) fn regained(upgraded: Upgraded) -> Option<(TcpStream, Vec<u8>)> {
     Some((stream, early))
 }
 
-/// Whether a request is for a host, in all places where it says for whom it is.
+/// Whether a request is for a host, in all places where the request names a host.
 pub(crate) fn check(request: &Request<Incoming>, host: &Host, port: u16) -> Result<(), (StatusCode, String)> {
     let refused = |why: String| Err((StatusCode::FORBIDDEN, why));
     if request.method() == Method::CONNECT {
@@ -224,7 +224,7 @@ pub(crate) fn check(request: &Request<Incoming>, host: &Host, port: u16) -> Resu
     }
 }
 
-/// Sends a request that was checked, and gives back the answer.
+/// Sends a checked request, and returns the answer.
 pub(crate) async fn forward(
     sender: &mut SendRequest<Incoming>,
     mut request: Request<Incoming>,
@@ -272,7 +272,7 @@ pub(crate) async fn forward(
     response.map(Payload::Theirs)
 }
 
-/// Whether a request asks for the one protocol that may be changed to. Others (`h2c`) could name other hosts behind.
+/// Whether a request asks for the one allowed upgrade. Other protocols (`h2c`) could name other hosts later.
 fn websocket(headers: &HeaderMap) -> bool {
     let mut upgrades = headers.get_all(UPGRADE).iter();
     matches!((upgrades.next(), upgrades.next()),
@@ -280,17 +280,17 @@ fn websocket(headers: &HeaderMap) -> bool {
         && listed(headers).any(|name| name.eq_ignore_ascii_case("upgrade"))
 }
 
-/// What `Connection` lists.
+/// The header names in `Connection`.
 fn listed(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
-/// Takes out what is meant for the next hop only, this one (RFC 9110, 7.6.1). The framing is hyper's.
+/// Removes the headers that are for the next hop only, which is the gateway (RFC 9110, 7.6.1). hyper sets the framing.
 fn cleanse(headers: &mut HeaderMap) {
     let listed: Vec<HeaderName> = listed(headers).filter_map(|name| name.parse().ok()).collect();
     for name in listed {
-        // Nobody may have these taken out.
+        // A request must not have these removed.
         if ![HOST, CONTENT_LENGTH].contains(&name) {
             headers.remove(name);
         }

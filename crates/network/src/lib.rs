@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whom a sandbox talks to, served from outside of it.
+//! The gateway: serves a sandbox's network from outside the sandbox.
 //!
-//! A socket belongs to the network namespace in which it was made. So the sandbox's own listeners ([`Inside`]) are
-//! served here, by a process that stands in the host's network: nothing has to run inside, and what isn't carried by
-//! this process doesn't get out. Names are answered with addresses of our own making, one for each name, by which a
-//! connection's name is known when it comes; the real address is looked up where the connection goes out, and the
-//! policy ([`palisade_policy::network::Judge`]) is asked about both. What a client says first (the name in a TLS handshake,
-//! the `Host` of each HTTP request) has to agree with the name that it connected to.
+//! A socket belongs to the network namespace in which it was made. So this process, which is in the host's network,
+//! serves the sandbox's own listeners ([`Inside`]). Nothing has to run inside, and only data that this process carries
+//! leaves the sandbox. The gateway answers name look-ups with synthetic addresses, one for each name. So the name of a
+//! connection is known when it arrives. The real address is looked up when the gateway connects to the outside, and the
+//! policy ([`palisade_policy::network::Judge`]) is asked about both. The client's first data (the name in a TLS
+//! handshake, the `Host` of each HTTP request) must agree with the name that it connected to.
 //!
 //! Everything runs in one thread. In reading order:
 //!
-//! - [`serve`]: the public entrance; `engine`: what all connections share; `admission`: how many there may be
-//! - [`Told`](palisade_protocol::network::Told), [`Control`]: what is told and asked, and the socket over which; `report`: what
-//!   happened, as an event
+//! - [`serve`]: the entry point; `engine`: what all connections share; `admission`: how many there may be
+//! - [`Told`](palisade_protocol::network::Told), [`Control`]: messages and questions, and the socket for them;
+//!   `report`: what happened, as an event
 //! - `decide`: the policy, the user's answers
-//! - `names`: the addresses that stand for names; `message`, `dns`, `datagram`: the server that gives them out
+//! - `names`: synthetic addresses; `message`, `dns`, `datagram`: the server that gives them out
 //! - `resolving`, `resolver`: how names are really resolved
-//! - `connect`, [`Upstream`], [`ProxyVariables`]: the way out
-//! - `accept`: what comes to a listener; `front`, `socks`: proxies' protocols; `opening`, `hello`: what a client says
-//!   first; `carry`: putting both together; `http`, `host`: requests looked at one by one
-//! - `relay`, `pipe`: bytes; `stream`, `wait`: small things
+//! - `connect`, [`Upstream`], [`ProxyVariables`]: connections to the outside
+//! - `accept`: accepts connections; `front`, `socks`: proxies' protocols; `opening`, `hello`: a client's first data;
+//!   `carry`: connects client and server; `http`, `host`: HTTP, one request at a time
+//! - `relay`, `pipe`: moving bytes; `stream`, `wait`: small helpers
 #![forbid(unsafe_code)]
 
 mod accept;

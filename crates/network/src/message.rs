@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages of the DNS, as far as they are read and written here.
+//! Reads and writes DNS messages, as far as the gateway needs them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -8,36 +8,36 @@ use palisade_policy::network::Name;
 
 use crate::wire::{Message, Question, WireName, Writer, class, code, flag, kind};
 
-/// How much a UDP answer may be: what gets through everywhere (DNS flag day 2020).
+/// The largest UDP answer: this size gets through everywhere (DNS flag day 2020).
 const PAYLOAD: u16 = 1232;
-/// How long a chain of aliases is followed.
+/// How many aliases are followed in a chain.
 const ALIASES: usize = 16;
 
-/// What is asked.
+/// The content of a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// For the addresses of a name, of IPv4 or IPv6.
+    /// The addresses of a name, of IPv6 if true, else IPv4.
     Address(Name, bool),
-    /// For other data of a name.
+    /// Other data of a name.
     Other(Name),
-    /// For the name of an address.
+    /// The name of an address.
     Reverse(IpAddr),
-    /// For a name that no host can have.
+    /// A name that no host can have.
     Nonsense,
 }
 
-/// What becomes of a message.
+/// What to do with a message.
 #[derive(Debug)]
 pub(crate) enum Query {
-    /// No answer: it is an answer itself, or no message at all.
+    /// No answer: the message is an answer itself, or malformed.
     Drop,
-    /// An answer without more ado.
+    /// Send this error.
     Error(Vec<u8>),
-    /// A question.
+    /// Answer this question.
     Asked(Asked),
 }
 
-/// What is answered.
+/// The content of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply<'n> {
     /// Addresses of IPv4.
@@ -46,18 +46,18 @@ pub(crate) enum Reply<'n> {
     V6(Ipv6Addr),
     /// A name.
     Name(&'n Name),
-    /// There is the name, and nothing of what was asked for.
+    /// The name exists, but has no data of the requested type.
     Empty,
     /// There is no such name.
     NoSuchName,
-    /// It couldn't be found out.
+    /// The look-up failed.
     Failure,
 }
 
 /// Reads a message that came to the server.
 pub(crate) fn read(bytes: &[u8]) -> Query {
     let Some(message) = Message::new(bytes) else { return Query::Drop };
-    // Answering an answer makes two servers talk for ever.
+    // Answering an answer would make two servers exchange messages for ever.
     if message.has(flag::ANSWER) {
         return Query::Drop;
     }
@@ -69,7 +69,7 @@ pub(crate) fn read(bytes: &[u8]) -> Query {
         return error(&message, code::FORMERR);
     }
     if message.edns().is_some_and(|version| version != 0) {
-        // BADVERS has its high bits in an OPT record; nobody has ever sent version 1.
+        // BADVERS has its high bits in an OPT record, so FORMERR is sent instead. No client uses version 1.
         return error(&message, code::FORMERR);
     }
     if !matches!(question.class, class::IN | class::ANY) {
@@ -116,7 +116,7 @@ fn error(query: &Message<'_>, code: u8) -> Query {
             answer.question(&question);
             answer
         }
-        // A question that can't be read can't be repeated.
+        // A question that can't be read can't be repeated in the answer.
         None => Writer::new(query.id, flag::ANSWER | flag::RECURSION_AVAILABLE | u16::from(code)),
     };
     Query::Error(answer.finish())
@@ -146,7 +146,7 @@ pub(crate) fn answer(query: &[u8], reply: Reply<'_>, ttl: Duration) -> Option<Ve
     Some(answer.finish())
 }
 
-/// Writes a question to a server outside.
+/// Writes a question for a server outside.
 pub(crate) fn question(id: u16, name: &Name, v6: bool) -> Vec<u8> {
     let mut message = Writer::new(id, flag::RECURSION_DESIRED);
     let kind = if v6 { kind::AAAA } else { kind::A };
@@ -155,18 +155,18 @@ pub(crate) fn question(id: u16, name: &Name, v6: bool) -> Vec<u8> {
     message.finish()
 }
 
-/// What a server outside answered.
+/// The answer of a server outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answered {
-    /// It isn't the answer to the question.
+    /// It doesn't answer the question.
     Unrelated,
-    /// It doesn't fit, and is to be asked for over TCP.
+    /// It is truncated, and must be asked for over TCP.
     Truncated,
-    /// The server couldn't, in the words of the DNS.
+    /// The server failed, with the DNS's word for the error.
     Failure(String),
     /// There is no such name.
     NoSuchName,
-    /// The addresses, none maybe, and how long they hold.
+    /// The addresses (possibly none), and how long they are valid.
     Addresses(Vec<IpAddr>, Duration),
 }
 
@@ -197,7 +197,7 @@ fn read_answer(bytes: &[u8], id: u16, name: &Name, v6: bool) -> Option<Answered>
         other => return Some(Answered::Failure(code::word(other))),
     }
     let mut lives = u32::MAX;
-    // Aliases come before what they lead to; servers that mix them up are followed all the same.
+    // Aliases come before the records that they lead to; answers in another order are accepted, too.
     for _alias in 0..ALIASES {
         let mut addresses = Vec::new();
         let mut alias = None;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses that stand for names.
+//! Manages synthetic addresses: addresses that stand for names.
 //!
-//! `198.18.0.0/15` is set aside for benchmarks (RFC 2544), so that no network is reached by it. For IPv6 there is
+//! `198.18.0.0/15` is reserved for benchmarks (RFC 2544), so no network uses it. For IPv6 the gateway uses
 //! `fd70:616c:6973::/64`, a unique local prefix (RFC 4193) whose "random" part spells `palis`: packets to it never
-//! leave the sandbox's network, and in a log it is told at a glance.
+//! leave the sandbox's network, and it is easy to recognize in a log.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -18,28 +18,28 @@ pub(crate) const SIZE: u32 = 1 << 17;
 const FIRST_4: u32 = Ipv4Addr::new(198, 18, 0, 0).to_bits();
 const FIRST_6: u128 = Ipv6Addr::new(0xfd70, 0x616c, 0x6973, 0, 0, 0, 0, 0).to_bits();
 
-/// What an answer says about how long it holds.
+/// The TTL of an answer.
 pub(crate) const TTL: Duration = Duration::from_secs(60);
-/// How long after its last answer an address isn't given to another name. Programs keep addresses longer than they
-/// are told to (a JVM: 30 s from when it got the answer; browsers: a minute), but not for ever.
+/// How long after its last answer an address isn't given to another name. Programs keep addresses longer than they are
+/// told to (a JVM: 30 s from when it got the answer; browsers: a minute), but not for ever.
 const KEPT: Duration = Duration::from_secs(10 * 60);
 
-/// No slot.
+/// Marks the absence of a slot.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
 struct Slot {
     name: Name,
-    /// Connections that are under its name.
+    /// The number of open connections to its name.
     open: u32,
     /// When its address was last given out.
     answered: Instant,
-    /// The one that was answered before, and the one after it.
+    /// The slot that was answered before this one, and the one that was answered after it.
     older: u32,
     newer: u32,
 }
 
-/// The names that have an address. Slots are in a list by when they were answered.
+/// The names that have an address. Slots are in a list, ordered by when they were answered.
 #[derive(Debug)]
 pub(crate) struct Names {
     size: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// None yet, and never more than `size` (at most [`SIZE`]).
+    /// Creates an empty table with at most `size` names (at most [`SIZE`]).
     pub(crate) fn new(size: u32, kept: Option<Duration>) -> Self {
         Self {
             size: size.min(SIZE),
@@ -63,7 +63,7 @@ impl Names {
         }
     }
 
-    /// The number of a name's address, which is going to be given out now. None: all addresses are in use.
+    /// The number of a name's address, which the caller gives out now. `None`: all addresses are in use.
     pub(crate) fn give(&mut self, name: &Name, now: Instant) -> Option<u32> {
         let index = match self.by_name.get(name) {
             Some(index) => {
@@ -97,8 +97,8 @@ impl Names {
         Some(index)
     }
 
-    /// The least recently answered slot that nobody uses. As the list is in the order of answers, the search ends at
-    /// the first that is too young; it only passes over those with connections, and of these there is a limit.
+    /// The least recently answered slot that is free. The list is in the order of answers, so the search ends at the
+    /// first slot that is too young. It skips only slots with connections, and the number of connections is limited.
     fn reusable(&self, now: Instant) -> Option<u32> {
         let mut index = self.oldest;
         loop {
@@ -113,13 +113,13 @@ impl Names {
         }
     }
 
-    /// The slot of an address, if it is one that stands for a name.
+    /// The slot of a synthetic address.
     fn index_of(&self, address: IpAddr) -> Option<u32> {
         let offset = match address.to_canonical() {
             IpAddr::V4(address) => address.to_bits().checked_sub(FIRST_4)?,
             IpAddr::V6(address) => u32::try_from(address.to_bits().checked_sub(FIRST_6)?).ok()?,
         };
-        // The very first address looks like a network's; so it is the last to be given out.
+        // The very first address looks like a network's address, so it is given out last.
         let index = (offset < SIZE).then(|| offset.checked_sub(1).unwrap_or(SIZE - 1))?;
         self.slots.get(index as usize).map(|_slot| index)
     }
@@ -146,7 +146,7 @@ impl Names {
         }
     }
 
-    /// Puts a slot that is in no list to the young end.
+    /// Appends a slot, which is in no list, at the young end.
     fn link(&mut self, index: u32) {
         let newest = self.newest;
         match self.slot_mut(newest) {
@@ -161,17 +161,17 @@ impl Names {
     }
 }
 
-/// The address of IPv4 with a number.
+/// The IPv4 address with a number.
 pub(crate) const fn address_4(index: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(FIRST_4 + (index + 1) % SIZE)
 }
 
-/// The address of IPv6 with a number.
+/// The IPv6 address with a number.
 pub(crate) const fn address_6(index: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(FIRST_6 + ((index + 1) % SIZE) as u128)
 }
 
-/// Whether an address is of the ranges that stand for names, with a name or without.
+/// Whether an address is in the synthetic ranges, with or without a name.
 pub(crate) fn is_synthetic(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_bits().wrapping_sub(FIRST_4) < SIZE,
@@ -179,7 +179,7 @@ pub(crate) fn is_synthetic(address: IpAddr) -> bool {
     }
 }
 
-/// Keeps a name's address from being given to another while a connection is under it.
+/// Keeps a name's address from being given to another name while a connection uses it.
 #[derive(Debug)]
 pub(crate) struct Lease {
     names: Rc<RefCell<Names>>,
@@ -187,7 +187,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// The name that an address stands for, held.
+    /// The name that an address stands for, and its lease.
     pub(crate) fn of(names: &Rc<RefCell<Names>>, address: IpAddr) -> Option<(Name, Self)> {
         let mut table = names.borrow_mut();
         let index = table.index_of(address)?;

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a client speaks, by what it says first.
+//! Recognizes a client's protocol by its first bytes.
 
 use palisade_policy::network::Name;
 
 use crate::hello::{self, Hello};
 
-/// The longest first line that is waited for. What is longer is left to the parser of HTTP, which refuses it.
+/// The longest first line that is waited for. hyper's parser gets a longer one, and refuses it.
 const LONGEST_LINE: usize = 8 * 1024;
-/// How a client of HTTP/2 without negotiation begins (RFC 9113, 3.4).
+/// The first bytes of an HTTP/2 client without negotiation (RFC 9113, 3.4).
 const HTTP2: &[u8] = b"PRI * HTTP/2";
-/// How a proxy says on whose behalf it comes (the PROXY protocol, versions 1 and 2). What follows is for somebody who
-/// takes that for granted, so it can't be looked at as what it seems.
+/// The first bytes with which a proxy states its client (the PROXY protocol, versions 1 and 2). The data behind them is
+/// for a server that interprets them, so it can't be judged by its look.
 const PROXIED: [&[u8]; 2] = [b"PROXY ", b"\r\n\r\n\0\r\nQUIT\n"];
 /// The first byte of a TLS handshake.
 pub(crate) const HANDSHAKE: u8 = 0x16;
 const METHODS: [&[u8]; 9] =
     [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
 
-/// What is to be done with a connection.
+/// What to do with a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// It can't be told before there are so many bytes.
+    /// Not decided before there are this many bytes.
     More(usize),
-    /// TLS for the right name, or a protocol that carries no name: it goes on as it is.
+    /// TLS for the right name, or a protocol that carries no name: pass it on unchanged.
     Pass,
-    /// HTTP/1: its requests are to be looked at.
+    /// HTTP/1: its requests must be checked.
     Http,
-    /// It may not.
+    /// It is refused.
     Refused(String),
 }
 
-/// What the bytes with which a client begins come to, on a connection to `name` at `port`.
+/// Judges a client's first bytes, on a connection to `name` at `port`.
 pub(crate) fn judge(bytes: &[u8], name: &Name, port: u16) -> Opening {
     let refused = |why: &str| Opening::Refused(why.to_owned());
     let Some(first) = bytes.first() else { return Opening::More(1) };
@@ -85,13 +85,13 @@ enum Request {
     More,
 }
 
-/// Whether bytes begin a request of HTTP/1: a known method with something behind it, or a word in a line that says
+/// Whether bytes begin an HTTP/1 request: a known method with something behind it, or a word in a line that contains
 /// `HTTP/`. Other protocols begin with words, too (`EHLO`, `NICK`, `AUTH`).
 ///
-/// The line is read as the most lenient server reads it, so that none understands a request where this sees none: such a
-/// server takes empty lines and blanks in front, any blank between two words, and any word as a method. Python's
-/// `http.server` does all of that. Nobody takes another control character for a part of a request, so with one of these
-/// another protocol begins.
+/// The line is read as the most lenient server reads it, so that no server sees a request where this function sees
+/// none. Such a server accepts empty lines and blanks in front, any blank between two words, and any word as a method.
+/// Python's `http.server` does all of that. No server accepts other control characters in a request, so a line with one
+/// of them belongs to another protocol.
 fn request(bytes: &[u8]) -> Request {
     let begin = bytes.iter().position(|byte| !is_blank(*byte) && *byte != b'\n');
     let Some(line) = begin.and_then(|begin| bytes.get(begin..)) else {
@@ -116,8 +116,8 @@ fn request(bytes: &[u8]) -> Request {
     if ended { Request::No } else { Request::More }
 }
 
-/// Whether a lenient server takes a byte for space within a line: what `isspace` of C takes, and `str.isspace` of Python,
-/// which reads the line as Latin-1.
+/// Whether a lenient server treats a byte as space within a line: the bytes of C's `isspace`, and of Python's
+/// `str.isspace`, which reads the line as Latin-1.
 const fn is_blank(byte: u8) -> bool {
     matches!(byte, b'\t' | 0x0b | 0x0c | b'\r' | 0x1c..=0x1f | b' ' | 0x85 | 0xa0)
 }

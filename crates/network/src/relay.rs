@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Moving bytes between two connections, both ways, without copying them.
+//! Moves bytes between two connections, both ways, without copying them.
 //!
-//! A [`Pump`] is polled rather than awaited, so that an idle connection is two of them and little else: no pipe, no
+//! A [`Pump`] is polled rather than awaited, so that an idle connection needs two pumps and little else: no pipe and no
 //! buffer.
 
 use std::io;
@@ -13,22 +13,23 @@ use tokio::net::TcpStream;
 
 use crate::pipe::{CAPACITY, Pipe, Pool};
 
-/// How much is carried at once where there is no pipe to be had.
+/// How much is carried at once if there is no pipe.
 const BUFFER: usize = 16 * 1024;
-/// So much of a direction is copied before bytes are spliced. A pipe isn't worth it for a few of them: copied by way of a
-/// buffer that all share they cost a call less each way, and two more for who is the first to need a pipe.
+/// How many bytes of a direction are copied before bytes are spliced. A pipe isn't worth it for few bytes: copying
+/// through a shared buffer saves one system call each way, and two more for the first connection that would need a
+/// pipe.
 const COPIED: u64 = 64 * 1024;
-/// From then on it is a transfer.
+/// From this many bytes on it is a transfer.
 const TRANSFER: u64 = 1024 * 1024;
 
-/// What holds bytes that were read and not written.
+/// Bytes that were read and not written.
 #[derive(Debug)]
 enum Load {
     /// Nothing.
     None,
-    /// A pipe with so many bytes.
+    /// A pipe, and how many bytes it holds.
     Pipe(Pipe, usize),
-    /// Memory; what of it was written.
+    /// Memory, and how much of it was written.
     Memory(Vec<u8>, usize),
 }
 
@@ -36,35 +37,35 @@ enum Load {
 #[derive(Debug)]
 pub(crate) struct Pump {
     load: Load,
-    /// The other side said that there is no more.
+    /// The source has ended.
     ended: bool,
-    /// All of it was handed on.
+    /// Everything was passed on.
     done: bool,
-    /// It is a transfer, and known to be one.
+    /// It is known to be a transfer.
     transfer: bool,
-    /// The bytes that were handed on.
+    /// How many bytes were passed on.
     pub(crate) bytes: u64,
 }
 
 impl Pump {
-    /// Hands on `first`, then what comes.
+    /// Passes on `first`, then the source's bytes.
     pub(crate) fn new(first: Vec<u8>) -> Self {
         let load = if first.is_empty() { Load::None } else { Load::Memory(first, 0) };
         Self { load, ended: false, done: false, transfer: false, bytes: 0 }
     }
 
-    /// The same where the other side has `said` so many of the first bytes already.
+    /// The same, but the destination got the first `said` bytes already.
     pub(crate) fn resumed(mut first: Vec<u8>, said: usize) -> Self {
         first.drain(..said.min(first.len()));
         Self { bytes: said as u64, ..Self::new(first) }
     }
 
-    /// Reading is over; what there is remains to be handed on.
+    /// Reading has ended; the remaining bytes must still be passed on.
     pub(crate) const fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Moves what can be moved. Ready when `from` has ended, and `to` was told so.
+    /// Moves as many bytes as possible. Ready when `from` has ended, and `to` was shut down for writing.
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -88,7 +89,7 @@ impl Pump {
             if self.ended {
                 self.rest(pool);
                 self.done = true;
-                // Whom it is said to may be gone already.
+                // The destination may be gone already.
                 let _gone = rustix::net::shutdown(to, rustix::net::Shutdown::Write);
                 return Poll::Ready(Ok(()));
             }
@@ -113,7 +114,7 @@ impl Pump {
         }
     }
 
-    /// Gives back what holds no bytes.
+    /// Gives back an empty pipe.
     fn rest(&mut self, pool: &Pool) {
         if let Load::Pipe(pipe, 0) = std::mem::replace(&mut self.load, Load::None) {
             pool.give_back(pipe);
@@ -150,7 +151,7 @@ impl Pump {
         Ok(())
     }
 
-    /// Copies what there is; what the other side doesn't take at once is kept.
+    /// Copies the available bytes. Bytes that the destination doesn't accept at once are kept.
     fn pass(&mut self, from: &TcpStream, to: &TcpStream, pool: &Pool) -> io::Result<()> {
         let mut buffer = pool.scratch();
         let read = match from.try_io(Interest::READABLE, || Ok(rustix::io::read(from, &mut buffer[..])?)) {
@@ -163,7 +164,7 @@ impl Pump {
             Err(error) => return Err(error),
         };
         if read < buffer.len() {
-            // There was no more: the next is announced anew, and needn't be looked for.
+            // The socket is drained: the runtime reports the next bytes, so there is no need to try another read.
             let drained = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
             let _drained = from.try_io(Interest::READABLE, drained);
         }

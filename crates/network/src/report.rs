@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happened to a connection or a name, as an event. The launcher adds the process that asked: it isn't known here.
+//! Makes events of what happened to a connection or a name. The launcher adds the process that asked, which is unknown
+//! here.
 
 use std::net::IpAddr;
 use std::time::SystemTime;
@@ -11,7 +12,7 @@ use palisade_policy::network::NetworkRule;
 use crate::decide::{Fault, Remedy};
 use crate::host::Host;
 
-/// An event of now.
+/// An event with the current time.
 pub(crate) fn event(network: Network, object: Object, why: Why) -> Event {
     let verdict = network.outcome.verdict();
     Event::new(
@@ -24,7 +25,7 @@ pub(crate) fn event(network: Network, object: Object, why: Why) -> Event {
     )
 }
 
-/// A connection that wasn't made, or may not go on.
+/// A connection that wasn't made, or was stopped.
 pub(crate) fn fault(host: &Host, port: u16, address: Option<IpAddr>, fault: &Fault) -> Event {
     let leads_to = match fault.remedy {
         Remedy::Address(address) => Some(address),
@@ -39,7 +40,7 @@ pub(crate) fn fault(host: &Host, port: u16, address: Option<IpAddr>, fault: &Fau
     event(network, Object::host(host.to_string(), port), why).with_hint(permit(host, port, fault))
 }
 
-/// What to type to permit what was refused; nothing where a lock stands against it.
+/// The command that permits what was refused; `None` if a lock denies it.
 fn permit(host: &Host, port: u16, fault: &Fault) -> Option<String> {
     let locked = |rule: &NetworkRule| rule.strength == Strength::Locked;
     if fault.outcome != Outcome::Refused || fault.rule.as_deref().is_some_and(locked) {
@@ -53,7 +54,7 @@ fn permit(host: &Host, port: u16, fault: &Fault) -> Option<String> {
     Some(format!("palisade run --allow {target} …"))
 }
 
-/// What became of a connection.
+/// What happened to a connection.
 pub(crate) fn outcome(event: &Event) -> Option<Outcome> {
     match &event.detail {
         Detail::Network(network) => Some(network.outcome),
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
     use palisade_policy::layer::Layer;
 
-    /// What is said to permit a refusal, of a host that a rule of this strength is about.
+    /// The hint for a refusal by a rule of this strength.
     fn hint(strength: Option<&str>, remedy: Remedy) -> Option<String> {
         let rule = strength.map(|section| {
             let text = format!("schema = 1\n{section}\ndeny = [\"evil.example\"]\n");

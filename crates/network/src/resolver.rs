@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How names are really resolved: by the host's files, else by its servers.
+//! Resolves names by the host's files, or else by its DNS servers.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -20,30 +20,30 @@ use crate::wait::{Attempt, both, staggered};
 
 /// How many names are remembered.
 const REMEMBERED: usize = 8192;
-/// How long an address holds at most: what answers inside say.
+/// How long an address is valid at most: the TTL of answers inside.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How long it holds at least, so that two questions of one program are one for the server.
+/// How long an address is valid at least, so that two questions of one program cause one question to the server.
 const SHORTEST: Duration = Duration::from_secs(2);
-/// How long it holds that there is no such name.
+/// How long a missing name is valid.
 const NEGATIVE: Duration = Duration::from_secs(5);
-/// How long it holds that a name couldn't be found out: the C library asks again at once, several times.
+/// How long a failure is valid: the C library asks again at once, several times.
 const FAILED: Duration = Duration::from_secs(2);
-/// The longest answer by UDP: more than is asked for.
+/// The longest UDP answer: more than is requested.
 const DATAGRAM: usize = 4096;
 
 /// Why a name has no addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// It doesn't exist.
+    /// The name doesn't exist.
     NoSuchName,
-    /// It couldn't be found out.
+    /// The look-up failed.
     Failed(String),
 }
 
 /// A name's addresses, in the servers' order.
 pub(crate) type Addresses = Result<Rc<[IpAddr]>, Trouble>;
 
-/// Something that is known or being asked for, and until when.
+/// A result that is known or being looked up, and until when it is valid.
 type Entry = Rc<OnceCell<(Addresses, Instant)>>;
 
 /// Resolves names.
@@ -56,7 +56,7 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// Asks `servers`, or if there are none the host's. A name without an answer `within` has failed.
+    /// Asks `servers`, or the host's servers if there are none. A look-up fails after `within`.
     pub(crate) fn new(resolving: &Resolving, servers: &[SocketAddr], within: Duration) -> Self {
         Self {
             own: servers.to_vec(),
@@ -66,7 +66,7 @@ impl Resolver {
         }
     }
 
-    /// The host's files have changed.
+    /// Reads the host's changed files.
     pub(crate) fn renew(&self, resolving: &Resolving) {
         *self.sources.borrow_mut() = Rc::new(Sources::read(resolving, &self.own));
         self.known.borrow_mut().clear();
@@ -89,7 +89,7 @@ impl Resolver {
         entry.get_or_init(resolve).await.0.clone()
     }
 
-    /// What is known of a name and still holds, or a new place for it.
+    /// The valid entry of a name, or a new one.
     fn entry(&self, name: &Name) -> Entry {
         let now = Instant::now();
         let holds = |entry: &Entry| entry.get().is_none_or(|(_addresses, until)| now < *until);
@@ -114,7 +114,7 @@ pub(crate) fn is_localhost(name: &Name) -> bool {
     name.as_str() == "localhost" || name.as_str().ends_with(".localhost")
 }
 
-/// Asks for both kinds of addresses; with how long the answer holds.
+/// Asks for both kinds of addresses. Also returns how long the answer is valid.
 async fn resolve(sources: &Sources, name: &Name, within: Duration) -> (Addresses, Duration) {
     let (v6, v4) = both(ask(sources, name, true, within), ask(sources, name, false, within)).await;
     match (v4, v6) {
@@ -128,7 +128,7 @@ async fn resolve(sources: &Sources, name: &Name, within: Duration) -> (Addresses
             addresses.extend(other);
             (Ok(addresses.into()), lives.clamp(SHORTEST, LONGEST))
         }
-        // One of both is enough to go on with, but not for long.
+        // One kind alone is enough to go on with, but not for long.
         (Answered::Addresses(addresses, _), _) | (_, Answered::Addresses(addresses, _))
             if !addresses.is_empty() =>
         {
@@ -140,7 +140,7 @@ async fn resolve(sources: &Sources, name: &Name, within: Duration) -> (Addresses
     }
 }
 
-/// Asks the servers in turn, again and again, for one kind of addresses.
+/// Asks the servers in turn, repeatedly, for one kind of addresses.
 async fn ask(sources: &Sources, name: &Name, v6: bool, within: Duration) -> Answered {
     let servers = sources.servers.iter().cycle().take(sources.servers.len() * sources.attempts);
     let attempts = servers.map(|server| -> Attempt<'_, Answered, String> {
@@ -152,7 +152,7 @@ async fn ask(sources: &Sources, name: &Name, v6: bool, within: Duration) -> Answ
             }
         })
     });
-    // Each gets its share of the time before the next is asked, and may still answer then.
+    // Each server gets its share of the time before the next is asked, and may still answer after that.
     let share = u32::try_from(sources.servers.len() * sources.attempts).unwrap_or(u32::MAX);
     match staggered(attempts, within / share, within).await {
         Ok(answered) => answered,
@@ -170,8 +170,8 @@ async fn ask_one(server: SocketAddr, name: &Name, v6: bool) -> io::Result<Answer
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // A socket of its own for each question: the kernel chooses a port that can't be guessed, and lets nothing through
-    // but what comes from the server.
+    // Each question has its own socket: the kernel chooses a port that can't be guessed, and passes only packets from
+    // the server.
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(server).await?;
     socket.send(&question).await?;

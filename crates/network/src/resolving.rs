@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host says of names: `/etc/resolv.conf` and `/etc/hosts`.
+//! Parses the host's `/etc/resolv.conf` and `/etc/hosts`.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,10 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use palisade_policy::network::Name;
 use palisade_protocol::network::Resolving;
 
-/// As many servers as the C libraries ask (resolv.conf(5)).
+/// The most servers, as in the C libraries (resolv.conf(5)).
 const SERVERS: usize = 3;
 
-/// [`Resolving`], read.
+/// The parsed [`Resolving`].
 #[derive(Debug)]
 pub(crate) struct Sources {
     pub(crate) servers: Vec<SocketAddr>,
@@ -19,8 +19,8 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Reads the texts; `servers`, if there are any, are asked in place of those of `resolv.conf`. What can't be read
-    /// is passed over, as the C libraries do.
+    /// Parses the texts. If there are `servers`, they replace those of `resolv.conf`. Invalid lines are skipped, as in
+    /// the C libraries.
     pub(crate) fn read(resolving: &Resolving, servers: &[SocketAddr]) -> Self {
         let mut sources = Self { servers: servers.to_vec(), attempts: 2, hosts: HashMap::new() };
         for line in resolving.resolv_conf.lines() {

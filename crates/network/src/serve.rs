@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The public entrance: sockets in, bytes carried.
+//! The entry point: takes the sandbox's sockets and serves them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,38 +25,39 @@ use crate::wait::{Either, first};
 /// Sockets of a sandbox's network. All are made non-blocking.
 #[derive(Debug, Default)]
 pub struct Inside {
-    /// TCP listeners to which every connection is redirected, and at which `CONNECT` and SOCKS5 are spoken.
+    /// TCP listeners to which every connection is redirected. They also accept `CONNECT` and SOCKS5.
     pub tcp: Vec<OwnedFd>,
-    /// UDP sockets on port 53 of every address. That they tell an address of each datagram (`IP_PKTINFO`,
-    /// `IPV6_RECVPKTINFO`) is set here.
+    /// UDP sockets on port 53 of every address. This crate makes them report the destination of each datagram
+    /// (`IP_PKTINFO`, `IPV6_RECVPKTINFO`).
     pub dns: Vec<OwnedFd>,
     /// TCP listeners on port 53 of the loopback addresses.
     pub dns_tcp: Vec<OwnedFd>,
-    /// Listeners inside that lead to the host's own port of a number.
+    /// Listeners inside, each with the port of the host that it leads to.
     pub reach: Vec<(OwnedFd, u16)>,
-    /// Listeners of the host that lead to the port of a number inside.
+    /// Listeners of the host, each with the port inside that it leads to.
     pub publish: Vec<(OwnedFd, u16)>,
 }
 
-/// Makes sockets inside.
+/// Makes sockets inside the sandbox's network.
 pub trait Maker {
-    /// A TCP socket of the sandbox's network, not connected. It is waited for, so it has to come at once.
+    /// A TCP socket of the sandbox's network, not connected. The gateway waits for it, so this must return at once.
     ///
     /// # Errors
     ///
-    /// There is none to be had.
+    /// There is no socket.
     fn socket(&mut self, v6: bool) -> io::Result<OwnedFd>;
 }
 
 /// Serves a sandbox's network until the other end of `control` (see [`Control::pair`](crate::Control::pair)) is closed.
 ///
-/// The process has to ignore SIGPIPE, as programs in Rust do from their start: splice(2) has no way to say so itself.
-/// Connections that are open at the end are reset or closed. This process's limit of open files is raised as far as it goes; `rules` are kept
-/// until it ends, and `answered`: the ones that the user has allowed before where the rules have them asked.
+/// The process must ignore SIGPIPE, as Rust programs do by default, because splice(2) has no flag for that. Connections
+/// that are open at the end are reset or closed. The process's limit of open files is raised as far as possible.
+/// `rules` and `answered` are kept until the process ends. `answered` has the hosts that the user has allowed before,
+/// where the rules ask the user.
 ///
 /// # Errors
 ///
-/// A socket isn't what it should be, or the runtime can't be made.
+/// A socket isn't of the expected type, or the runtime can't be made.
 pub fn serve(
     inside: Inside,
     rules: &NetworkRules,
@@ -71,14 +72,14 @@ pub fn serve(
     let tasks = LocalSet::new();
     let last = std::os::unix::net::UnixStream::from(control.try_clone()?);
     let result = runtime.block_on(tasks.run_until(run(Rc::clone(&engine), inside, maker, control)));
-    // Connections go with their tasks.
+    // Dropping the tasks drops their connections.
     drop(tasks);
-    // Whoever has closed their end for writing may be reading still.
+    // A reader that has shut down its end for writing may still read.
     let _nobody_reads = engine.outbox.flush(&last, PATIENCE);
     result
 }
 
-/// How long the end waits for somebody to read what is left to tell.
+/// How long the end waits until the remaining messages are read.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Makes a listener of a descriptor.
@@ -88,7 +89,7 @@ fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
     TcpListener::from_std(socket)
 }
 
-/// Serves with an engine that was made before.
+/// Serves with an existing engine.
 pub(crate) async fn run(
     engine: Rc<Engine>,
     inside: Inside,
@@ -144,7 +145,7 @@ pub(crate) async fn run(
         match first(ended.as_mut(), wished.recv()).await {
             Either::First(_closed) => {
                 engine.over.notify_waiters();
-                // Each connection gets to tell of its end.
+                // Let each connection report its end.
                 for _turn in 0..3 {
                     tokio::task::yield_now().await;
                 }

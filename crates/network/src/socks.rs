@@ -13,7 +13,7 @@ use crate::host::Host;
 const VERSION: u8 = 5;
 const CONNECT: u8 = 1;
 
-/// What is answered to a request.
+/// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     Success = 0,
@@ -29,7 +29,7 @@ impl From<&Fault> for Code {
     }
 }
 
-/// Reads what a client of SOCKS wants. None: it was told that it can't have it.
+/// Reads a SOCKS client's request. `None`: it was refused, and the client was told.
 pub(crate) async fn request<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
 ) -> io::Result<Option<(Host, u16)>> {
@@ -76,7 +76,7 @@ pub(crate) async fn request<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(Some((host, port)))
 }
 
-/// Answers a request. The address from which the connection goes out is nobody's business inside.
+/// Answers a request. Programs inside must not learn the address that the connection goes out from.
 pub(crate) async fn answer<S: AsyncWrite + Unpin>(stream: &mut S, code: Code) -> io::Result<()> {
     stream.write_all(&[VERSION, code as u8, 0, 1, 0, 0, 0, 0, 0, 0]).await
 }
@@ -85,7 +85,7 @@ pub(crate) async fn answer<S: AsyncWrite + Unpin>(stream: &mut S, code: Code) ->
 mod tests {
     use super::*;
 
-    /// What a client that says these bytes wants, and what it hears.
+    /// What a client with these bytes requests, and the answer.
     fn said(bytes: &[u8]) -> (Option<(String, u16)>, Vec<u8>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A connection of which something was read already, and whose bytes are counted.
+//! A connection from which some bytes were read already, and whose bytes are counted.
 
 use std::io;
 use std::pin::Pin;
@@ -11,19 +11,19 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Makes the end of a connection a reset.
+/// Makes the connection end with a reset.
 pub(crate) fn abort(stream: &TcpStream) {
     let _anyway = rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO));
 }
 
-/// The bytes of a connection; shared, as hyper takes the connection away, and atomic, as it wants that sent.
+/// The byte counts of a connection. Shared, because hyper takes the connection; atomic, because hyper requires `Send`.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     pub(crate) read: AtomicU64,
     pub(crate) written: AtomicU64,
 }
 
-/// A connection of which something was read already.
+/// A connection from which some bytes were read already.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) inner: TcpStream,
@@ -33,17 +33,17 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A connection of which `early` was read.
+    /// A connection from which `early` was read.
     pub(crate) const fn new(inner: TcpStream, early: Vec<u8>) -> Self {
         Self { inner, early, taken: 0, meter: None }
     }
 
-    /// The same, counted.
+    /// The same, with counting.
     pub(crate) fn metered(inner: TcpStream, early: Vec<u8>, meter: Arc<Meter>) -> Self {
         Self { inner, early, taken: 0, meter: Some(meter) }
     }
 
-    /// The connection, and what of it was read and not used.
+    /// The connection, and the bytes that were read and not used.
     pub(crate) fn into_parts(mut self) -> (TcpStream, Vec<u8>) {
         self.early.drain(..self.taken);
         (self.inner, self.early)

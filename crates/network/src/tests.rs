@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The whole engine on loopback. Where connections were to go is told by the test instead of the kernel; all ports of
-//! the world outside are one server's, which remembers what it was told.
+//! Tests the whole engine on loopback. The test states the destination of connections instead of the kernel. One server
+//! has all ports of the outside, and remembers what it receives.
 
 mod attacks;
 mod bytes;
@@ -32,19 +32,19 @@ use crate::names::address_4;
 
 use crate::upstream::Upstream;
 
-/// More than anything takes on a slow machine.
+/// Longer than any step takes on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the server outside behaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Serve {
-    /// Says what it hears.
+    /// Sends back what it receives.
     Echo,
     /// Answers each head of a request.
     Http,
-    /// Greets first, then says what it hears.
+    /// Greets first, then sends back what it receives.
     Greet,
-    /// Only listens.
+    /// Only receives.
     Silent,
     /// Answers the first request by changing to an echo.
     WebSocket,
@@ -72,7 +72,7 @@ pub(super) fn rules(fallback: Fallback, stated: &[&str]) -> NetworkRules {
     NetworkRules { rules: stated.iter().map(rule).collect(), fallback }
 }
 
-/// Runs a test in one thread, and not for ever.
+/// Runs a test in one thread, with a timeout.
 pub(super) fn run<F: Future<Output = ()>>(test: F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let tasks = LocalSet::new();
@@ -83,7 +83,7 @@ pub(super) fn run<F: Future<Output = ()>>(test: F) {
 const HOSTS: &str = "127.0.0.1 good.example other.example\n10.0.0.5 private.example\n";
 
 impl World {
-    /// `good.example` is allowed, `other.example` as well, and so is their address.
+    /// `good.example` and `other.example` are allowed, and so is their address.
     pub(super) async fn new(serve: Serve) -> Self {
         let stated =
             ["allow good.example", "allow other.example", "allow private.example", "allow 127.0.0.0/8"];
@@ -114,7 +114,7 @@ impl World {
             Ok(known.borrow().get(&peer.port()).copied().unwrap_or(front))
         });
         engine.place = Box::new(move |_anywhere| server);
-        // Nobody reads here.
+        // No launcher reads the refusals here.
         engine.limits.noted = Duration::ZERO;
         engine.limits.head = Duration::from_secs(2);
         engine.limits.silence = Duration::from_secs(3);
@@ -151,7 +151,7 @@ impl World {
         TcpStream::connect(self.front).await.unwrap()
     }
 
-    /// The next thing that is told and isn't of these.
+    /// The next message with an outcome that isn't among `but`.
     pub(super) async fn told(&self, but: &[Outcome]) -> Happened {
         loop {
             match self.engine.outbox.heard().await {
@@ -167,11 +167,11 @@ impl World {
     }
 }
 
-/// An event, taken apart.
+/// An event and its fields.
 #[derive(Debug)]
 pub(super) struct Happened {
     pub(super) host: String,
-    /// 0: there is none.
+    /// 0: there is no port.
     pub(super) port: u16,
     pub(super) detail: Network,
     pub(super) event: Event,
@@ -223,21 +223,21 @@ async fn answer(mut stream: TcpStream, serve: Serve, hears: &RefCell<Vec<u8>>) -
     }
 }
 
-/// All that comes, until the end, a reset, or for long enough.
+/// Everything that is received until the end, a reset or a timeout.
 pub(super) async fn rest(stream: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
     let _ended = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut all)).await;
     all
 }
 
-/// Exactly so much.
+/// Exactly this many bytes.
 pub(super) async fn exactly(stream: &mut TcpStream, count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     stream.read_exact(&mut bytes).await.unwrap();
     bytes
 }
 
-/// Says something, in one piece or byte by byte.
+/// Sends bytes, at once or byte by byte.
 pub(super) async fn say(stream: &mut TcpStream, bytes: &[u8], in_pieces: bool) -> io::Result<()> {
     if !in_pieces {
         return stream.write_all(bytes).await;
@@ -253,7 +253,7 @@ pub(super) fn contains(all: &[u8], part: &str) -> bool {
     all.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
 }
 
-/// Sockets inside, where inside is here.
+/// Makes sockets "inside", which is this network namespace.
 pub(super) struct Here;
 
 impl crate::Maker for Here {

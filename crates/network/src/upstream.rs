@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the world outside is reached.
+//! How the gateway reaches the outside.
 
 use std::net::SocketAddr;
 
@@ -8,34 +8,34 @@ use palisade_policy::network::{Name, Proxy};
 use crate::host::Host;
 use crate::variables::ProxyVariables;
 
-/// How the world outside is reached.
+/// How the gateway reaches the outside.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Upstream {
-    /// Which way everything goes.
+    /// The route of all connections.
     pub route: Route,
-    /// The servers that are asked for addresses; none: those of `resolv.conf`.
+    /// The servers that are asked for addresses; if empty, those of `resolv.conf`.
     pub dns: Vec<SocketAddr>,
 }
 
-/// Which way connections go. A proxy that resolves names is given them: whether a name leads to a private address is then
-/// its affair.
+/// The route of connections. A proxy that resolves names gets the names. Whether a name leads to a private address is
+/// then the proxy's responsibility.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Route {
-    /// To whom they are for.
+    /// Directly to the host.
     #[default]
     Direct,
     /// Through a proxy.
     Proxy(Proxy),
-    /// As the caller's variables say.
+    /// As the caller's proxy variables say.
     Variables(ProxyVariables),
 }
 
 impl Upstream {
-    /// The proxy for somebody; none: one goes there directly.
+    /// The proxy for a host; `None`: connect directly.
     ///
     /// # Errors
     ///
-    /// A variable is meant to name one, and doesn't.
+    /// A variable should name a proxy, and doesn't.
     pub(crate) fn proxy(&self, host: &Host, port: u16) -> Result<Option<&Proxy>, &str> {
         match &self.route {
             Route::Direct => Ok(None),
@@ -44,12 +44,12 @@ impl Upstream {
         }
     }
 
-    /// Whether a name is, at some port, resolved by somebody else: nobody is asked for it here.
+    /// Whether a proxy resolves the name, for some port: then no server is asked for it here.
     pub(crate) fn resolves(&self, name: &Name) -> bool {
         let host = Host::Name(name.clone());
         [80, 443].into_iter().any(|port| match self.proxy(&host, port) {
             Ok(proxy) => proxy.is_some_and(Proxy::resolves),
-            // Nobody is going to be connected to.
+            // No connection will be made.
             Err(_why) => true,
         })
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the caller's variables say of proxies.
+//! Reads the caller's proxy variables.
 //!
-//! There is no standard for them; this is what curl, Go and Python's requests agree upon. What they don't agree upon, or
-//! what can't be had here, is an error and no guess: who meant a proxy doesn't mean "directly".
+//! There is no standard for them; this is what curl, Go and Python's requests agree upon. What they don't agree upon,
+//! or what isn't supported here, is an error and no guess: a user who set a proxy doesn't want a direct connection.
 
 use std::net::IpAddr;
 
@@ -10,22 +10,22 @@ use palisade_policy::network::{Cidr, Name, Proxy, ProxyError};
 
 use crate::host::Host;
 
-/// Proxies by what they are for.
+/// The proxies, by purpose.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProxyVariables {
     /// For port 80.
     http: Option<Stated>,
     /// For all other ports.
     https: Option<Stated>,
-    /// Where nothing is said for the port.
+    /// For ports without a variable of their own.
     all: Option<Stated>,
     none: Vec<Exception>,
 }
 
-/// What a variable says; or which doesn't name a proxy, and why. Never its text, which may hold a password.
+/// A variable's proxy; or the variable that doesn't name one, and why. Never its text, which may hold a password.
 type Stated = Result<Proxy, String>;
 
-/// Whom one goes to directly.
+/// Hosts that are connected to directly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Exception {
     Everybody,
@@ -35,7 +35,7 @@ enum Exception {
 }
 
 impl ProxyVariables {
-    /// Reads them. A small name counts before a capital one, as in curl; empty values say nothing.
+    /// Reads the variables. A lower-case name counts before an upper-case one, as in curl; empty values are ignored.
     #[must_use]
     pub fn read<N: AsRef<str>, V: AsRef<str>>(variables: &[(N, V)]) -> Self {
         let value = |name: &str| {
@@ -59,7 +59,7 @@ impl ProxyVariables {
         }
     }
 
-    /// The proxy for somebody; none: one goes there directly.
+    /// The proxy for a host; `None`: connect directly.
     pub(crate) fn proxy(&self, host: &Host, port: u16) -> Result<Option<&Proxy>, &str> {
         if self.none.iter().any(|exception| exception.holds(host, port)) {
             return Ok(None);
@@ -73,7 +73,7 @@ impl ProxyVariables {
     }
 }
 
-/// A proxy's URL. Without a scheme it is one of HTTP, as everywhere.
+/// Parses a proxy's URL. Without a scheme it is an HTTP proxy, as in other programs.
 fn proxy(value: &str) -> Result<Proxy, String> {
     let whole = if value.contains("://") { value.to_owned() } else { format!("http://{value}") };
     whole.parse().map_err(|error: ProxyError| error.to_string())
@@ -112,7 +112,7 @@ fn is_or_below(name: &Name, above: &Name) -> bool {
     name.as_str().strip_suffix(above.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// `127.0.0.1` among exceptions means this machine, however it is written.
+/// `127.0.0.1` among the exceptions means this machine, in every notation.
 fn is_loopback(range: &Cidr, address: IpAddr) -> bool {
     range.first().is_loopback() && address.is_loopback()
 }

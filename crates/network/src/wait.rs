@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting for more than one thing, without a crate of macros.
+//! Waits for more than one future, without a crate of macros.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -34,13 +34,13 @@ pub(crate) async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Out
     .await
 }
 
-/// What came first.
+/// The result that came first.
 pub(crate) enum Either<A, B> {
     First(A),
     Second(B),
 }
 
-/// The result of the one that is done first.
+/// The result of the future that is done first.
 pub(crate) async fn first<A: Future, B: Future>(a: A, b: B) -> Either<A::Output, B::Output> {
     let (mut a, mut b) = (pin!(a), pin!(b));
     std::future::poll_fn(move |context| {
@@ -52,8 +52,9 @@ pub(crate) async fn first<A: Future, B: Future>(a: A, b: B) -> Either<A::Output,
     .await
 }
 
-/// The result of what is done at once, or when the kernel has been asked what has happened meanwhile. Who waits longer sets
-/// a timer: one that ends before all others wakes the runtime, by a call and a turn of epoll.
+/// The result of a future that is done at once, or after the kernel was asked for new events. A caller that waits
+/// longer sets a timer. If that timer ends before all others, it wakes the runtime, which costs a system call and a
+/// turn of epoll.
 pub(crate) async fn soon<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Option<F::Output> {
     let mut poll = async || std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
     if let Poll::Ready(result) = poll().await {
@@ -70,7 +71,8 @@ pub(crate) async fn soon<F: Future + ?Sized>(mut future: Pin<&mut F>) -> Option<
 pub(crate) type Attempt<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + 'a>>;
 
 /// The first success of several attempts. Each begins when `apart` has passed since the one before it began, or at once
-/// if none is under way any more; all go on. The last failure if all fail; none if `within` passes, or there are none.
+/// if no attempt is running any more; all keep running. The last failure if all fail; `None` if `within` passes, or
+/// there are no attempts.
 pub(crate) async fn staggered<'a, T, E>(
     attempts: impl IntoIterator<Item = Attempt<'a, T, E>>,
     apart: Duration,
@@ -111,7 +113,7 @@ pub(crate) async fn staggered<'a, T, E>(
                         failure = Some(error);
                         drop(begun.swap_remove(index));
                         progress = true;
-                        // The next needn't wait for its time.
+                        // The next attempt starts at once.
                         next.as_mut().reset(Instant::now());
                     }
                     Poll::Pending => index += 1,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The form of DNS messages: header, names, questions, records (RFC 1035, 4.1), and EDNS(0) (RFC 6891, 6.1).
+//! The wire format of DNS messages: header, names, questions, records (RFC 1035, 4.1), and EDNS(0) (RFC 6891, 6.1).
 //!
 //! The tests write and read the same messages with the crate `domain`. It isn't used here because it brings five more
-//! crates, a calendar and a second `syn` among them, for what these 200 lines do.
+//! crates, a calendar and a second `syn` among them, for the work of these 200 lines.
 
 use palisade_policy::network::Name;
 
@@ -46,15 +46,15 @@ pub(crate) mod code {
 pub(crate) mod flag {
     /// It is an answer.
     pub(crate) const ANSWER: u16 = 0x8000;
-    /// What kind of question it is.
+    /// The kind of question.
     pub(crate) const OPCODE: u16 = 0x7800;
-    /// It doesn't fit.
+    /// The message is truncated.
     pub(crate) const TRUNCATED: u16 = 0x0200;
-    /// The server is to ask others.
+    /// The client asks the server to ask other servers.
     pub(crate) const RECURSION_DESIRED: u16 = 0x0100;
-    /// The server does ask others.
+    /// The server asks other servers.
     pub(crate) const RECURSION_AVAILABLE: u16 = 0x0080;
-    /// How it went.
+    /// The response code.
     pub(crate) const CODE: u16 = 0x000f;
 }
 
@@ -62,7 +62,7 @@ pub(crate) mod flag {
 const LONGEST_NAME: usize = 255;
 const HEADER: usize = 12;
 
-/// A name: labels, each behind its length, without pointers. The last is empty.
+/// A name: labels, each behind its length, without pointers. The last label is empty.
 #[derive(Debug, Clone)]
 pub(crate) struct WireName(Vec<u8>);
 
@@ -70,7 +70,7 @@ impl From<&Name> for WireName {
     fn from(name: &Name) -> Self {
         let mut wire = Vec::with_capacity(name.as_str().len() + 2);
         for label in name.as_str().split('.') {
-            // A name's parts have at most 63 letters.
+            // A name's labels have at most 63 letters.
             wire.push(u8::try_from(label.len()).unwrap_or_default());
             wire.extend(label.as_bytes());
         }
@@ -80,12 +80,12 @@ impl From<&Name> for WireName {
 }
 
 impl WireName {
-    /// Letters are compared without their case. Lengths are below every letter.
+    /// Compares letters without their case. Length bytes are below every letter.
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
     }
 
-    /// The name of a host; none if no host can have it.
+    /// The name of a host; `None` if no host can have it.
     pub(crate) fn host(&self) -> Option<Name> {
         let mut text = String::new();
         let mut rest = self.0.as_slice();
@@ -106,7 +106,7 @@ impl WireName {
     }
 }
 
-/// What is asked.
+/// A question.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) name: WireName,
@@ -114,21 +114,21 @@ pub(crate) struct Question {
     pub(crate) class: u16,
 }
 
-/// A record: where its data lie in the message.
+/// A record, with its data in the message.
 #[derive(Debug)]
 pub(crate) struct Record<'m> {
     pub(crate) owner: WireName,
     pub(crate) kind: u16,
     pub(crate) class: u16,
-    /// How many seconds it holds; of an OPT record, its version among others.
+    /// How many seconds it is valid; for an OPT record, this field has its version and other bits.
     pub(crate) ttl: u32,
     pub(crate) data: &'m [u8],
-    /// For names in the data, which may point elsewhere.
+    /// To read names in the data, whose pointers may lead elsewhere.
     from: Reader<'m>,
 }
 
 impl Record<'_> {
-    /// The one name that the data are.
+    /// The name that is all of the data.
     pub(crate) fn name(&self) -> Option<WireName> {
         let mut reader = self.from;
         let name = reader.name()?;
@@ -136,7 +136,7 @@ impl Record<'_> {
     }
 }
 
-/// A message that came.
+/// A received message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Message<'m> {
     bytes: &'m [u8],
@@ -149,7 +149,7 @@ pub(crate) struct Message<'m> {
 }
 
 impl<'m> Message<'m> {
-    /// None if there is no whole header.
+    /// `None` if the header is incomplete.
     pub(crate) fn new(bytes: &'m [u8]) -> Option<Self> {
         let mut header = Reader { bytes, at: 0 };
         Some(Self {
@@ -185,7 +185,7 @@ impl<'m> Message<'m> {
         Some((question, reader))
     }
 
-    /// The records of the answer up to one that can't be read, which is none.
+    /// The records of the answer, up to one that can't be read, which is `None`.
     pub(crate) fn answer(&self) -> impl Iterator<Item = Option<Record<'m>>> {
         let mut reader = self.after_question().map(|(_question, reader)| reader);
         (0..self.answers).map_while(move |_count| {
@@ -197,7 +197,7 @@ impl<'m> Message<'m> {
         })
     }
 
-    /// The version of EDNS in an OPT record; none without one.
+    /// The version of EDNS in an OPT record; `None` without one.
     pub(crate) fn edns(&self) -> Option<u8> {
         let (_question, mut reader) = self.after_question()?;
         for _record in 0..u32::from(self.answers) + u32::from(self.authorities) {
@@ -214,7 +214,7 @@ impl<'m> Message<'m> {
     }
 }
 
-/// A place in a message.
+/// A position in a message.
 #[derive(Debug, Clone, Copy)]
 struct Reader<'m> {
     bytes: &'m [u8],
@@ -236,13 +236,13 @@ impl<'m> Reader<'m> {
         self.take(4)?.try_into().ok().map(u32::from_be_bytes)
     }
 
-    /// A name, its pointers followed. Each must lead to before the piece of the name that it ends, so none leads in a
-    /// circle.
+    /// Reads a name, and follows its pointers. Each pointer must lead to a position before the current piece of the
+    /// name, so there can be no loop.
     fn name(&mut self) -> Option<WireName> {
         let mut name = Vec::new();
         let mut reader = *self;
         let mut piece = self.at;
-        // Where the message goes on: behind the first pointer.
+        // Where the message continues: behind the first pointer.
         let mut after = None;
         loop {
             let length = *reader.bytes.get(reader.at)?;
@@ -279,7 +279,7 @@ impl<'m> Reader<'m> {
     }
 }
 
-/// A message that is written, without pointers: it has one record at most.
+/// A message that is being written, without pointers: it has one record at most.
 #[derive(Debug)]
 pub(crate) struct Writer(Vec<u8>);
 
@@ -293,13 +293,13 @@ impl Writer {
         Self(bytes)
     }
 
-    /// The head of an answer to a message, without its question.
+    /// The header of an answer to a message, without its question.
     pub(crate) fn answer_to(message: &Message<'_>, code: u8) -> Self {
         let kept = message.flags & (flag::OPCODE | flag::RECURSION_DESIRED);
         Self::new(message.id, kept | flag::ANSWER | flag::RECURSION_AVAILABLE | u16::from(code))
     }
 
-    /// Says that a section has a record more. No section gets more than one.
+    /// Counts one more record of a section. No section gets more than one.
     fn count(&mut self, section: usize) {
         self.0[4 + 2 * section + 1] += 1;
     }
@@ -333,7 +333,7 @@ impl Writer {
         self.answer(owner, kind, ttl, &name.0);
     }
 
-    /// Says how large a message over UDP may be.
+    /// States how large a UDP message may be.
     pub(crate) fn edns(&mut self, payload: u16) {
         self.count(3);
         self.record(&WireName(vec![0]), kind::OPT, payload, 0, &[]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading the content of a package: pieces that are checked before they are unpacked, in the order of its files.
+//! Reads the content of a package, in the order of its files. Each piece is checked before it is unpacked.
 
 use super::error::PackageError;
 use super::manifest::{Block, Manifest};
@@ -12,7 +12,7 @@ pub(super) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(16)
 }
 
-/// Does the same with each, on all processors; answers are in the order of the questions.
+/// Applies `each` to every item, on all processors. The results are in the order of the items.
 pub(super) fn in_parallel<T: Sync, R: Send>(all: &[T], each: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let share = all.len().div_ceil(processors()).max(1);
     let each = &each;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a package can't be made, read or unpacked, with what to do about it.
+//! The errors of making, reading and unpacking a package, with a hint for each.
 
 use palisade_sandbox::error::{PlanError, quoted};
 use std::ffi::OsString;
@@ -80,13 +80,13 @@ pub enum PackageError {
         /// Why.
         source: std::io::Error,
     },
-    /// There is something.
+    /// The output file exists already.
     #[error("{path:?} is there already")]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// A file carries nothing.
+    /// A file carries no package.
     #[error("{path:?} is no package")]
     NoPackage {
         /// The file.

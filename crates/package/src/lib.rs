@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packages: a program with all that it needs, in one file that begins with Palisade's own program.
+//! Packages: an application with all that it needs, in one file that begins with Palisade's own program.
 //!
-//! - [`trailer`]: how a file says that it carries a package, and where
+//! - [`trailer`]: how a file states that it carries a package, and where
 //! - [`manifest`]: what is in a package, as data that another host has written
 //! - [`select`](mod@select): which files of this host a plan takes; [`pack`](mod@pack): writing them
 //! - [`content`]: reading them back; [`store`]: unpacked packages, below the user's cache
-//! - [`error`]: what can go wrong, in words
+//! - [`error`]: the errors, with hints
 //!
-//! Which paths a package takes along, and a plan by which an unpacked one runs, are `palisade_sandbox::package`'s.
+//! `palisade_sandbox::package` decides which paths a package takes, and makes the plan by which an unpacked one runs.
 #![forbid(unsafe_code)]
 
 pub mod content;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is in a package. It may have been written by anybody: nothing of it is used before [`Manifest::read`] has
-//! found that it is the one that the trailer speaks of and that it can't lead out of the directory it is unpacked to.
+//! The manifest: what is in a package. Its author is not trusted. Nothing of it is used before [`Manifest::read`] has
+//! checked that its hash is the trailer's and that no path leads out of the directory into which it is unpacked.
 
 use super::error::PackageError;
 use super::trailer::Trailer;
@@ -12,15 +12,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path};
 
-/// What a manifest begins with: a word, and the version of the form.
+/// The bytes with which a manifest begins; the version of the format follows.
 const WORD: &[u8; 12] = b"palisade-pkg";
-/// The version of the form.
+/// The version of the format.
 pub const VERSION: u32 = 1;
 const HEADER: usize = WORD.len() + 4;
 
 /// Content is compressed and checked in pieces of this size.
 pub const BLOCK: usize = 1 << 20;
-/// A manifest of so many bytes names a million files.
+/// The largest size of a manifest. One of so many bytes names a million files.
 const LARGEST: u64 = 256 << 20;
 /// Files of a package at most.
 const ENTRIES: usize = 1_000_000;
@@ -105,10 +105,10 @@ pub struct Block {
 }
 
 impl Manifest {
-    /// Reads and judges what a file carries.
+    /// Reads and checks the manifest that a file carries.
     ///
     /// # Errors
-    /// When it is cut off, damaged, of another version or says what can't be.
+    /// When it is cut off, damaged, of another version, or states something impossible.
     pub fn read(file: &std::fs::File, trailer: &Trailer) -> Result<Self, PackageError> {
         let length = file.metadata().map_err(|source| PackageError::Read { source })?.len();
         let end = trailer.offset.checked_add(trailer.length);
@@ -171,7 +171,7 @@ impl Manifest {
         self.entries.iter().filter(|entry| matches!(entry.what, What::File { .. })).count()
     }
 
-    /// Whether it holds together; if not, what doesn't.
+    /// Checks that it is consistent. The error names what isn't.
     pub(super) fn check(&self, trailer: &Trailer) -> Result<(), &'static str> {
         if self.entries.len() > ENTRIES {
             return Err("there are too many files in it");

@@ -101,7 +101,7 @@ fn a_manifest_that_is_not_the_seals_is_refused() {
     assert!(refused(trailer).contains("form 7"));
 }
 
-/// A trailer vouches only for what its own maker wrote: anything may stand in it.
+/// A trailer only shows that the manifest is what its own author wrote, and that author can write anything.
 #[test]
 fn a_manifest_that_says_it_is_huge_takes_no_memory() {
     let mut bytes = WORD.to_vec();

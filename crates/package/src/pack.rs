@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writing a package: this program, the content of its files in pieces, the manifest, and then the trailer.
+//! Writes a package: Palisade's program, the content of the files in pieces, the manifest, and then the trailer.
 
 use super::error::PackageError;
 use super::manifest::{BLOCK, Block, Entry, Manifest, What};
@@ -23,10 +23,10 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Looks whether a program will do.
+    /// Opens a program and checks that it can be put in front of a package.
     ///
     /// # Errors
-    /// When it is none of ours, needs anything of its host, or carries a package.
+    /// When it isn't a Palisade program, needs libraries of its host, or carries a package already.
     pub fn open(path: &Path) -> Result<Self, PackageError> {
         let failed = |source| PackageError::Take { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -35,7 +35,7 @@ impl Launcher {
         if sealed.is_some() {
             return Err(PackageError::SealedLauncher { path: path.to_owned() });
         }
-        // The magic link isn't a name that everything can be opened by.
+        // `path` may be a magic link of /proc. Not every open accepts such a path.
         let real = path.canonicalize().map_err(failed)?;
         let elf = elf::read(&real).map_err(|_error| PackageError::NoLauncher { path: path.to_owned() })?;
         if let Some(interpreter) = elf.interpreter {
@@ -45,7 +45,7 @@ impl Launcher {
     }
 }
 
-/// Writes the package to `out`, a new file. `progress` hears how many bytes of how many are done.
+/// Writes the package to `out`, a new file. `progress` gets the bytes done and the bytes in all.
 ///
 /// # Errors
 /// When a file can't be read or `out` can't be written.
@@ -65,7 +65,7 @@ pub fn pack(
     let mut writer = Writer { out, output, blocks: Vec::new(), waiting: Vec::new() };
     let (mut done, total) = (0, selection.size());
     let mut block = Vec::with_capacity(BLOCK);
-    // By their paths in the package, which may sort otherwise than with a slash in front.
+    // Sorted by the paths in the package: a path without a leading slash may sort differently.
     let names: BTreeMap<&Path, (&Path, &Source)> = selection
         .names
         .iter()
@@ -110,7 +110,7 @@ pub fn pack(
     Ok(trailer)
 }
 
-/// Reads a file to its end, which may be elsewhere than it was.
+/// Reads a file to its end, and returns its size, which may differ from before.
 fn read(path: &Path, each: &mut dyn FnMut(&[u8]) -> Result<(), PackageError>) -> Result<u64, PackageError> {
     let failed = |source| PackageError::Take { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(failed)?;

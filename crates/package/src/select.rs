@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which files of this host a plan takes from the system: those that a package takes along.
+//! Selects the host's files that a package contains, from a plan.
 //!
-//! Nothing is resolved a second time: the steps of the plan say what is shown and allowed, and the links that were made
-//! again. What only some users of this host may read stays here, since a package is given away.
+//! Nothing is resolved a second time: the steps of the plan state what is shown and allowed, and which links are made
+//! again. A package is given to others, so it leaves out files that only some users of this host may read.
 
 use super::error::PackageError;
 use palisade_sandbox::package::{READ_BY_ALL, RESOLVER, is_hosts, is_packed};
@@ -41,9 +41,9 @@ pub enum Source {
 pub struct Selection {
     /// By paths, absolute.
     pub names: BTreeMap<PathBuf, Source>,
-    /// What isn't for everybody to read, and so stays here.
+    /// Paths that not every user may read; the package leaves them out.
     pub private: Vec<PathBuf>,
-    /// What the policy hides, where it is packed: only the names are taken along, to be covered.
+    /// Packed paths that the policy hides: the package contains only their names, to be covered.
     covered: BTreeSet<PathBuf>,
 }
 
@@ -81,7 +81,7 @@ pub fn select(profile: &str, plan: &Plan<'_>) -> Result<Selection, PackageError>
                         path: source.to_owned(),
                     });
                 }
-                // Shown without a right, so that single files can be allowed in it: these count.
+                // A bind without a right only lets single files in it be allowed. Those files are taken instead.
                 if bind.rights != Rights::default() {
                     selection.take(source)?;
                 }
@@ -100,7 +100,7 @@ pub fn select(profile: &str, plan: &Plan<'_>) -> Result<Selection, PackageError>
             continue;
         }
         match source {
-            // Where a host's own is mounted, the link that was there on this one is in the way.
+            // The host's own file is mounted here. The link that this host has at the path would prevent that.
             Source::Link(_) if is_hosts(&path) => selection.make(&path, Source::Empty),
             _ if path.ancestors().any(is_packed) => selection.make(&path, source),
             _ => {}
@@ -199,7 +199,7 @@ impl Selection {
         }
     }
 
-    /// Adds a name and the directories above it; not what would lie behind a link, which is there by its real name.
+    /// Adds a name and the directories above it. It skips a name behind a link, which is added by its real path.
     fn insert(&mut self, path: &Path, source: Source) {
         let is_link = |name: &Path| matches!(self.names.get(name), Some(Source::Link(_)));
         let above: Vec<&Path> = path.ancestors().skip(1).filter(|name| name.parent().is_some()).collect();
@@ -221,8 +221,8 @@ impl Selection {
     }
 }
 
-/// A link's target as it is to be in a package: what is packed, too, is found from where the link is, wherever that
-/// is; what is the host's stays absolute.
+/// The target that a link gets in a package. A target that is packed, too, becomes relative to the link, so it is found
+/// wherever the package is unpacked. A target on the host stays absolute.
 fn relative(link: &Path, target: PathBuf) -> PathBuf {
     let plain = target.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !target.is_absolute() || !plain || !is_packed(&target) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packages, unpacked: a directory each, called like the package, below the user's cache.
+//! The store of unpacked packages: one directory for each package, named like it, below the user's cache.
 //!
-//! A directory of that name is whole: it is made under another, and renamed when everything is on the disk. Whoever
-//! uses one has it locked, shared; who removes one needs the lock for itself, so nothing is taken from a program that
-//! runs. What a killed launch leaves behind is locked by nobody, and goes at the next opportunity.
+//! A directory with that name is complete: it is made under another name, and renamed when everything is on the disk. A
+//! launch that uses one holds a shared lock on it. Removing one takes the exclusive lock, so no running program loses its
+//! files. The kernel drops the locks of a killed launch, and the next sweep removes what that launch left.
 
 mod tree;
 
@@ -18,13 +18,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// As long one is kept that nobody uses, as plans are.
+/// How long an unused package is kept; the same as for plans.
 const OLDEST: Duration = Duration::from_secs(60 * 24 * 3600);
-/// Names of those that aren't whole.
+/// Prefix of directories that aren't complete.
 const UNFINISHED: &str = ".unfinished-";
-/// Names of locks.
+/// Prefix of lock files.
 const LOCK: &str = ".lock-";
-/// Room that must be left besides: for the directories, and what a file system needs itself.
+/// Space that must stay free beyond the content: for directories, and for the file system itself.
 const MARGIN: u64 = 1 << 20;
 
 /// Where packages are unpacked.
@@ -34,14 +34,14 @@ pub struct Store {
     uid: u32,
 }
 
-/// An unpacked package that stays there while this lives.
+/// An unpacked package. It is not removed while this value lives.
 #[derive(Debug)]
 pub struct Held {
     _locked: OwnedFd,
 }
 
 impl Store {
-    /// The store in `cache` (`…/palisade`) of user `uid`; touches nothing yet.
+    /// The store in `cache` (`…/palisade`) of user `uid`. This touches no file yet.
     #[must_use]
     pub fn new(cache: &Path, uid: u32) -> Self {
         Self { directory: cache.join("packages"), uid }
@@ -53,7 +53,7 @@ impl Store {
         self.directory.join(name)
     }
 
-    /// Keeps a package that is there from being removed, and notes that it is used.
+    /// Locks a package that exists, so that it isn't removed, and records that it was used now.
     #[must_use]
     pub fn hold(&self, name: &str) -> Option<Held> {
         let directory = self.open(&self.place(name)).ok()?;
@@ -65,7 +65,7 @@ impl Store {
         Some(Held { _locked: directory })
     }
 
-    /// Unpacks a package, unless it is there by now. `progress` hears how many bytes of how many are done.
+    /// Unpacks a package, unless another launch has done so. `progress` gets the bytes done and the bytes in all.
     ///
     /// # Errors
     /// When there is no room, or the package isn't as it was made.
@@ -96,7 +96,7 @@ impl Store {
             Ok(()) => Ok(held),
             Err(source) => {
                 tree::remove(&unfinished);
-                // Somebody who couldn't be waited for was faster.
+                // Another launch, which held another lock file, was faster.
                 self.hold(name).ok_or(PackageError::Unpack { path: place, source })
             }
         }
@@ -113,16 +113,16 @@ impl Store {
         let failed = |source| PackageError::Unpack { path: unfinished.to_owned(), source };
         std::fs::DirBuilder::new().mode(0o700).create(unfinished).map_err(failed)?;
         let directory = self.open(unfinished).map_err(|errno| failed(errno.into()))?;
-        // Until it has its name, this says that somebody is at it; afterwards, that somebody uses it.
+        // Before the rename, this lock shows that a launch is unpacking; afterwards, that a launch uses the package.
         rustix::fs::flock(&directory, FlockOperation::NonBlockingLockShared)
             .map_err(|errno| failed(errno.into()))?;
         tree::write(unfinished, manifest, &mut Content::of(file, manifest), progress)?;
-        // A name that is there after a power cut must have all that is in it.
+        // A directory with the final name must be complete even after a power cut.
         rustix::fs::syncfs(&directory).map_err(|errno| failed(errno.into()))?;
         Ok(Held { _locked: directory })
     }
 
-    /// Removes a package. Whether there was one.
+    /// Removes a package. Returns whether there was one.
     ///
     /// # Errors
     /// When it is in use.
@@ -141,7 +141,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Removes what nobody has used for long, and what killed launches have left.
+    /// Removes packages that were not used for long, and what killed launches have left.
     pub fn sweep(&self) {
         if self.open(&self.directory).is_err() {
             return;
@@ -167,7 +167,7 @@ impl Store {
         }
     }
 
-    /// Takes the name away first, so that nobody finds half of it.
+    /// Renames first, so that no launch finds an incomplete package.
     fn discard(&self, place: &Path) {
         let aside = self.directory.join(format!("{UNFINISHED}gone-{}", std::process::id()));
         match std::fs::rename(place, &aside) {
@@ -212,7 +212,7 @@ impl Store {
         Ok(())
     }
 
-    /// Opens a directory that is the user's, and nobody else's to write to.
+    /// Opens a directory that belongs to the user and that no other user can write to.
     fn open(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a file says that it carries a package: bytes in the program, found by their mark.
+//! The trailer: bytes in the program, found by their mark, that state where the package is in the file.
 
 use palisade_sys::trailer::{LENGTH, MARK};
 use std::fs::File;
@@ -12,7 +12,7 @@ pub struct Trailer {
     pub offset: u64,
     /// How long it is.
     pub length: u64,
-    /// BLAKE3 of it. It holds those of all content, so this is the package's name, too.
+    /// BLAKE3 of it. It contains the hashes of all content, so this is the package's name, too.
     pub hash: [u8; 32],
 }
 
@@ -32,7 +32,7 @@ impl Trailer {
         (length > 0).then_some(Self { offset: u64::from_le_bytes(*offset), length, hash: *hash })
     }
 
-    /// The bytes, mark and all.
+    /// The bytes, including the mark.
     #[must_use]
     pub fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
@@ -50,7 +50,7 @@ impl Trailer {
     }
 }
 
-/// Where in a file the bytes are, and what they say; `None` in what isn't this program.
+/// Where in a file the trailer is, and what it states; `None` for a file that isn't this program.
 ///
 /// # Errors
 /// When the file can't be read.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Starts a command in a sandbox, says what it was refused, and how it ended.
+//! Starts a command in a sandbox, and prints its refusals and how it ended.
 
 use palisade::{Error, Message, Sandbox, Stream};
 
 fn main() -> Result<(), Error> {
-    // Nothing of the home is visible, and nothing can be talked to but what is named.
+    // Nothing of the home is visible, and only the named host can be reached.
     let sandbox = Sandbox::new().read("/usr/share").allow("registry.npmjs.org:443");
 
     let listing = sandbox.command("ls").arg("/").output()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Starts commands from tokio tasks: what a server does that runs what others send it.
+//! Starts commands from tokio tasks, as a server does that runs commands for its clients.
 
 use palisade::{Error, Sandbox};
 

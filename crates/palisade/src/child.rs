@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A command that runs in a sandbox.
+//! A command that runs in a sandbox: its messages, its streams and its end.
 
 use crate::queue::Queue;
 use crate::{Answer, Error, ExitStatus};
@@ -13,16 +13,16 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
-/// So long the program that launches may take to end everything inside; then it is ended itself, and the kernel
+/// How long the launcher may take to end everything inside. After that the launcher itself is killed, and the kernel
 /// ends what is inside.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The process that launches. It leaves no zombie, whatever becomes of what comes after.
+/// The launcher's process. It leaves no zombie, whatever happens after its start.
 #[derive(Debug)]
 pub(crate) struct Begun {
     process: std::process::Child,
     descriptor: OwnedFd,
-    /// Its end is waited for otherwise.
+    /// The command has started. From then on the launcher gets time to end what is inside.
     pub(crate) is_watched: bool,
     reaped: bool,
 }
@@ -40,14 +40,14 @@ impl Begun {
         }
     }
 
-    /// Whether it has ended, after so long at most.
+    /// Whether the launcher has ended, after waiting for at most `patience`.
     fn has_ended(&self, patience: Duration) -> bool {
         let patience = Timespec::try_from(patience).ok();
         let mut polled = [PollFd::new(&self.descriptor, PollFlags::IN)];
         rustix::io::retry_on_intr(|| poll(&mut polled, patience.as_ref())).is_ok_and(|count| count > 0)
     }
 
-    /// Waits for its end; how it ended, if somebody else in this process hasn't waited for it.
+    /// Waits for the launcher's end. Returns how it ended, unless other code in this process has waited for it already.
     fn reap(&mut self) -> Option<ExitStatus> {
         if self.reaped {
             return None;
@@ -66,7 +66,7 @@ impl Drop for Begun {
         if self.reaped {
             return;
         }
-        // Its socket is closed: it ends what is inside, and then itself.
+        // The launcher's socket is closed: it ends what is inside, and then itself.
         if !(self.is_watched && self.has_ended(PATIENCE)) {
             let _gone = self.process.kill();
         }
@@ -74,21 +74,21 @@ impl Drop for Begun {
     }
 }
 
-/// What is heard of a sandbox.
+/// A message about a sandbox.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Message {
-    /// Something was decided; its `hint` is a command that would permit it.
+    /// A decision. Its `hint` is a command that would permit the request.
     Event(Box<Event>),
-    /// Somebody inside waits for an answer.
+    /// A process inside waits for an answer.
     Question(Question),
-    /// A sentence worth knowing.
+    /// A note, in one sentence.
     Note(String),
-    /// So many events weren't told, because they weren't read in time.
+    /// This many events weren't sent, because this program didn't read them in time.
     Lost(u64),
 }
 
-/// Somebody inside wants what takes a yes, and waits for it.
+/// A request of a process inside that needs permission. The process waits for the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     pub(crate) number: u64,
@@ -96,30 +96,30 @@ pub struct Question {
     pub program: String,
     /// What it wants to do: `reach example.com:443`.
     pub action: String,
-    /// Why that isn't allowed already.
+    /// Why it isn't allowed already.
     pub why: String,
-    /// For what [`Answer::Always`] would hold; none where that can't be kept.
+    /// What [`Answer::Always`] would hold for. `None` if such an answer can't be kept.
     pub scope: Option<String>,
 }
 
-/// What was told last.
+/// The last message of the launcher.
 #[derive(Debug, Clone)]
 enum End {
     Ended(ExitStatus),
     Failed { message: String, hint: Option<String>, code: u8 },
 }
 
-/// A command that runs in a sandbox. When this is dropped, everything inside is ended (the command alone in a sandbox
-/// without namespaces), which takes milliseconds and five seconds at most.
+/// A command that runs in a sandbox. When this is dropped, everything inside is ended (in a sandbox without namespaces
+/// only the command). That takes milliseconds, and five seconds at most.
 #[derive(Debug)]
 pub struct Child {
-    /// The other end of the command's standard input, if that is a pipe.
+    /// This process's end of the command's standard input, if that is a pipe.
     pub stdin: Option<PipeWriter>,
-    /// The other end of its standard output.
+    /// This process's end of the command's standard output, if that is a pipe.
     pub stdout: Option<PipeReader>,
-    /// The other end of its standard error.
+    /// This process's end of the command's standard error, if that is a pipe.
     pub stderr: Option<PipeReader>,
-    // Before the process: that one's end is waited for once this is closed.
+    // Before the launcher's process: this must be closed before that process's end is awaited.
     connection: Connection,
     begun: Begun,
     pid: i32,
@@ -152,25 +152,25 @@ impl Child {
         child
     }
 
-    /// The command's process, as the host numbers it.
+    /// The process number of the command on the host.
     #[must_use]
     pub const fn id(&self) -> i32 {
         self.pid
     }
 
-    /// The first process of the sandbox, if it has a PID namespace of its own.
+    /// The process number of the sandbox's init, if the sandbox has a PID namespace of its own.
     #[must_use]
     pub const fn init(&self) -> Option<i32> {
         self.init
     }
 
-    /// The number by which `palisade ps` lists the sandbox and `palisade watch --sandbox` shows what it is refused.
+    /// The number by which `palisade ps` lists the sandbox and `palisade watch --sandbox` shows its refusals.
     #[must_use]
     pub fn number(&self) -> &str {
         &self.number
     }
 
-    /// What is heard of the sandbox, until the command has ended. Whoever reads it answers the questions in it.
+    /// The messages about the sandbox, until the command has ended. The caller answers the questions among them.
     pub fn messages(&mut self) -> Messages<'_> {
         Messages(self)
     }
@@ -178,19 +178,19 @@ impl Child {
     /// Answers a question. An answer that comes too late has no effect.
     ///
     /// # Errors
-    /// When the program that launches has gone.
+    /// When the launcher has ended.
     pub fn answer(&mut self, question: &Question, answer: Answer) -> Result<(), Error> {
         self.order(&Order::Answer { number: question.number, answer })
     }
 
-    /// Ends everything inside. [`Child::wait`] tells when it has ended.
+    /// Ends everything inside. [`Child::wait`] reports when everything has ended.
     ///
     /// # Errors
-    /// When that has happened already, or can't be done.
+    /// When everything has ended already, or can't be ended.
     pub fn kill(&mut self) -> Result<(), Error> {
         match self.order(&Order::Kill) {
             Ok(()) => Ok(()),
-            // Without it the kernel ends what is inside.
+            // When the launcher ends, the kernel ends what is inside.
             Err(_gone) => {
                 self.begun.process.kill().map_err(|source| Error::System { action: "end a sandbox", source })
             }
@@ -200,17 +200,17 @@ impl Child {
     /// Sends the command a signal.
     ///
     /// # Errors
-    /// When the program that launches has gone.
+    /// When the launcher has ended.
     pub fn signal(&mut self, signal: i32) -> Result<(), Error> {
         self.order(&Order::Signal(signal))
     }
 
-    /// Waits for the end. Every question until then is answered with no.
+    /// Waits for the command's end. Every question until then gets the answer no.
     ///
     /// # Errors
-    /// When it isn't known what became of the command.
+    /// When it isn't known how the command ended.
     pub fn wait(&mut self) -> Result<ExitStatus, Error> {
-        // A command that reads to the end of its input would wait for this process.
+        // A command that reads its input to the end would wait for this process.
         drop(self.stdin.take());
         while self.end.is_none() {
             self.listen();
@@ -219,10 +219,10 @@ impl Child {
         self.conclude()
     }
 
-    /// How it ended, if it has.
+    /// How the command ended, if it has ended.
     ///
     /// # Errors
-    /// When it isn't known what became of the command.
+    /// When it isn't known how the command ended.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>, Error> {
         while self.end.is_none() && self.is_readable() {
             self.listen();
@@ -230,14 +230,14 @@ impl Child {
         if self.end.is_none() { Ok(None) } else { self.conclude().map(Some) }
     }
 
-    /// What becomes readable when there is something to hear, for whoever waits for several things at once:
-    /// [`Child::try_wait`] then takes it.
+    /// Becomes readable when there is a message, for callers that wait for several events at once. [`Child::try_wait`]
+    /// then reads the message.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.connection.socket()
     }
 
-    /// The messages that have come already.
+    /// The messages that have arrived already.
     pub fn heard(&mut self) -> Vec<Message> {
         while self.end.is_none() && self.is_readable() {
             self.listen();
@@ -255,7 +255,7 @@ impl Child {
         rustix::io::retry_on_intr(|| poll(&mut polled, Some(&now))).is_ok_and(|count| count > 0)
     }
 
-    /// Waits for something and takes it.
+    /// Waits for a message and handles it.
     fn listen(&mut self) {
         match self.connection.receive() {
             Ok(told) => self.hear(told),
@@ -283,7 +283,7 @@ impl Child {
         }
     }
 
-    /// The program that launches has ended without a word, and everything inside with it.
+    /// The launcher has ended without a message, and everything inside has ended with it.
     fn is_gone(&mut self, error: &ProtocolError) {
         let _kill = self.begun.process.kill();
         self.end = Some(match self.begun.reap() {
@@ -297,12 +297,12 @@ impl Child {
 
     fn refuse_questions(&mut self) {
         for question in self.queue.questions() {
-            // A program that has gone needs no answer.
+            // If the launcher has ended, it needs no answer.
             let _gone = self.answer(&question, Answer::Never);
         }
     }
 
-    /// After the end: the process that launched is gone, too.
+    /// After the command's end: waits for the launcher's end, too.
     fn conclude(&mut self) -> Result<ExitStatus, Error> {
         let _status = self.begun.reap();
         match self.end.clone() {
@@ -313,12 +313,12 @@ impl Child {
     }
 }
 
-/// What is heard of a sandbox, one after the other, until the command has ended.
+/// The messages about a sandbox, one after the other, until the command has ended.
 #[derive(Debug)]
 pub struct Messages<'c>(&'c mut Child);
 
 impl Messages<'_> {
-    /// Answers a question that was heard.
+    /// Answers a question that was received.
     ///
     /// # Errors
     /// As [`Child::answer`].
@@ -345,7 +345,7 @@ impl Iterator for Messages<'_> {
 
 #[cfg(feature = "tokio")]
 impl Child {
-    /// As [`Child::wait`], without a thread that waits.
+    /// As [`Child::wait`], without blocking a thread.
     ///
     /// # Errors
     /// As [`Child::wait`]; and outside of a tokio runtime with I/O.
@@ -368,7 +368,7 @@ impl Child {
     }
 }
 
-/// Waits until there is something to read.
+/// Waits until there is a message to read.
 #[cfg(feature = "tokio")]
 #[expect(
     deprecated,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A command in a sandbox, and how it is started.
+//! A command in a sandbox: how it is described and started.
 
 use crate::child::{Begun, Child};
 use crate::{Error, ExitStatus, PlanningError, Sandbox, Stream};
@@ -18,25 +18,25 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// What this side calls itself.
+/// The name of this library in the protocol.
 const OWN_NAME: &str = concat!("palisade library ", env!("CARGO_PKG_VERSION"));
-/// So often a plan is made anew because what it was made from has changed meanwhile.
+/// How often a plan is made again because its inputs changed meanwhile.
 const ATTEMPTS: u32 = 5;
-/// So many plans of one sandbox are kept: those of other programs, where plans are for one program.
+/// How many plans of one sandbox are kept. There are several if each is for one program.
 const KEPT: usize = 16;
 
-/// A plan, ready to be passed to who applies it.
+/// A plan, ready to be passed to the launcher.
 #[derive(Debug)]
 pub(crate) struct Prepared {
-    /// The program that it is for; none if it is for any.
+    /// The program that the plan is for. `None`: any program.
     program: Option<Vec<u8>>,
-    /// The working directory and the user that it is for.
+    /// The working directory and the user that the plan is for.
     place: (PathBuf, u32),
-    /// Its bytes, in memory that nobody changes any more.
+    /// The plan's bytes, in memory that no process can change any more.
     memory: OwnedFd,
 }
 
-/// A command in a sandbox. As [`std::process::Command`], but for its streams, which are [`Stream`]s.
+/// A command in a sandbox. It is like [`std::process::Command`], except that its streams are [`Stream`]s.
 #[derive(Debug, Clone)]
 pub struct Command {
     sandbox: Sandbox,
@@ -75,41 +75,41 @@ impl Command {
         self
     }
 
-    /// What its sandbox is called while it runs, in `palisade ps` and in events. No other sandbox of this user may be called so
-    /// by then.
+    /// The sandbox's name while it runs, in `palisade ps` and in events. No other running sandbox of this user may have
+    /// that name then.
     pub fn name(&mut self, name: impl Into<String>) -> &mut Self {
         self.name = Some(name.into());
         self
     }
 
-    /// What its standard input is; this process's own by default.
+    /// The command's standard input; this process's own by default.
     pub fn stdin(&mut self, stream: impl Into<Stream>) -> &mut Self {
         self.input = Some(stream.into());
         self
     }
 
-    /// What its standard output is; this process's own by default.
+    /// The command's standard output; this process's own by default.
     pub fn stdout(&mut self, stream: impl Into<Stream>) -> &mut Self {
         self.output = Some(stream.into());
         self
     }
 
-    /// What its standard error is; this process's own by default.
+    /// The command's standard error; this process's own by default.
     pub fn stderr(&mut self, stream: impl Into<Stream>) -> &mut Self {
         self.error = Some(stream.into());
         self
     }
 
-    /// The plan by which it would be started now.
+    /// The plan with which the command would start now.
     ///
     /// # Errors
-    /// When something was stated that can't be, or the policy asks for what can't be given here.
+    /// When a statement isn't valid, or this host can't give what the policy asks for.
     pub fn plan(&self) -> Result<Plan<'static>, Error> {
         let situation = self.sandbox.request(self.words.clone())?.settle()?;
         Ok(situation.plan().map_err(PlanningError::from)?)
     }
 
-    /// Starts it. It runs when this returns.
+    /// Starts the command. It runs when this returns.
     ///
     /// # Errors
     /// When there is no plan, or the command can't be started.
@@ -124,7 +124,7 @@ impl Command {
         Err(Error::Restless)
     }
 
-    /// As [`Command::spawn`], in a thread of the runtime's for what blocks.
+    /// As [`Command::spawn`], in one of the runtime's threads for blocking work.
     ///
     /// # Errors
     /// As [`Command::spawn`].
@@ -137,7 +137,7 @@ impl Command {
         })
     }
 
-    /// Starts it and waits for its end. Every question is answered with no.
+    /// Starts the command and waits for its end. Every question gets the answer no.
     ///
     /// # Errors
     /// As [`Command::spawn`], and [`Child::wait`].
@@ -145,23 +145,23 @@ impl Command {
         self.spawn()?.wait()
     }
 
-    /// Starts it, and collects what it writes until its end. Its standard input is empty unless something else was said.
+    /// Starts the command, and collects what it writes until its end. Its standard input is empty unless another one is set.
     ///
     /// # Errors
-    /// As [`Command::spawn`], and [`Child::wait`]; and when what it writes can't be read.
+    /// As [`Command::spawn`] and [`Child::wait`]; and when the command's output can't be read.
     pub fn output(&self) -> Result<Output, Error> {
         let mut command = self.clone();
         command.input.get_or_insert(Stream::null());
         command.output.get_or_insert(Stream::piped());
         command.error.get_or_insert(Stream::piped());
         let mut child = command.spawn()?;
-        // Both pipes are read while the end is waited for: who waits answers questions, too.
+        // Threads read both pipes, because this thread waits for the end and answers questions.
         let readers = (child.stdout.take().map(reader), child.stderr.take().map(reader));
         let status = child.wait()?;
         Ok(Output { status, stdout: read(readers.0)?, stderr: read(readers.1)? })
     }
 
-    /// The plan for it: one that was made before, or a new one.
+    /// The plan for the command: a kept one or a new one.
     fn prepared(&self) -> Result<Arc<Prepared>, Error> {
         let program = closure::program_of(&self.words);
         let place = (self.sandbox.directory()?, rustix::process::geteuid().as_raw());
@@ -185,7 +185,7 @@ impl Command {
         Ok(made)
     }
 
-    /// Has a plan applied. None: it has become stale.
+    /// Lets the launcher apply a plan. `None`: the plan is stale.
     fn launch(&self, prepared: &Prepared) -> Result<Option<Child>, Error> {
         let failed = |action| move |source: io::Error| Error::System { action, source };
         let helper = self.sandbox.launcher()?;
@@ -200,7 +200,7 @@ impl Command {
         command.stdin(OwnedFd::from(theirs)).stdout(output).stderr(error);
         command.current_dir(&prepared.place.0);
         let process = command.spawn().map_err(failed("start the program palisade"))?;
-        // What it has of the streams is its own; this process keeps none of it.
+        // The launcher has its own copies of the streams. This process closes its copies.
         drop(command);
         let mut begun = Begun::new(process).map_err(failed("watch the program palisade"))?;
         let talk = |source| Error::Talk { helper: helper.path().to_owned(), source };
@@ -234,11 +234,11 @@ impl Command {
 
 fn kept(sandbox: &Sandbox) -> MutexGuard<'_, Vec<Arc<Prepared>>> {
     let kept: &Mutex<_> = sandbox.kept();
-    // A plan is there or not; nothing is half done when somebody panics.
+    // A plan is added or removed as a whole, so the list is consistent even after a panic.
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Memory with this content, which nobody can change any more.
+/// Memory with this content, which no process can change any more.
 fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = std::fs::File::from(rustix::fs::memfd_create("palisade-plan", flags)?);

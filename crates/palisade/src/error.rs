@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong.
+//! The errors of this crate.
 
 use crate::HelperError;
 use palisade_host::account::AccountError;
@@ -13,7 +13,7 @@ use palisade_sandbox::error::PlanError;
 use palisade_sandbox::layers::LayerError;
 use std::io;
 
-/// Why a request comes to no plan.
+/// Why a request can't be planned.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanningError {
     /// The working directory is gone.
@@ -28,7 +28,7 @@ pub enum PlanningError {
     /// A policy file is wrong.
     #[error(transparent)]
     Layer(#[from] LayerError),
-    /// The policy can't be kept here.
+    /// This host can't enforce the policy.
     #[error(transparent)]
     Plan(#[from] PlanError),
 }
@@ -46,26 +46,26 @@ impl PlanningError {
     }
 }
 
-/// Why a command isn't started, or why it isn't known what became of it.
+/// Why a command isn't started, or why it isn't known how it ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something that was stated can't be.
+    /// A statement isn't valid.
     #[error("can't state {what} {value:?}: {source}")]
     Statement {
-        /// What was to be stated: `a path to read`.
+        /// What the statement is about: `a path to read`.
         what: &'static str,
-        /// As it was given.
+        /// The value, as the caller gave it.
         value: String,
         /// What is wrong with it.
         source: StatementError,
     },
-    /// There is no plan.
+    /// No plan can be made.
     #[error(transparent)]
     Planning(#[from] PlanningError),
-    /// There is no program that launches.
+    /// The program that launches can't be found.
     #[error(transparent)]
     Helper(#[from] HelperError),
-    /// A process or a descriptor can't be had.
+    /// The kernel refuses a process or a descriptor.
     #[error("can't {action}: {source}")]
     System {
         /// What was tried.
@@ -88,10 +88,10 @@ pub enum Error {
         message: String,
         /// What to do about it.
         hint: Option<String>,
-        /// As `palisade run` exits: 126 not executable, 127 not found, 125 everything else.
+        /// The exit code of `palisade run` in this case: 126 not executable, 127 not found, 125 everything else.
         code: u8,
     },
-    /// What the plan is made from changes faster than it is made.
+    /// The inputs of the plan change faster than the plan is made.
     #[error("can't plan the launch: what it depends on changes all the time")]
     Restless,
 }
@@ -113,22 +113,22 @@ impl Error {
     }
 }
 
-/// What is wrong with something that was stated.
+/// What is wrong with a statement.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StatementError {
-    /// With a path.
+    /// A path isn't valid.
     #[error(transparent)]
     Path(#[from] PatternError),
-    /// With a name.
+    /// A name isn't valid.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// With a host, an address or a port.
+    /// A host, an address or a port isn't valid.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// With a limit.
+    /// A limit isn't valid.
     #[error(transparent)]
     Amount(#[from] AmountError),
-    /// With another value.
+    /// Another value isn't valid.
     #[error(transparent)]
     Value(#[from] ValueError),
 }

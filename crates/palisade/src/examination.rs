@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a host can guarantee to launches of a policy, by what, and whether all else is in order.
+//! Examines what a host can guarantee to launches of a policy, by which mechanisms, and whether everything else is in order.
 
 use crate::{PlanningError, Request, Situation};
 use palisade_host::places::{self, Trustee};
@@ -9,29 +9,29 @@ use palisade_text::Show as _;
 use serde::Serialize;
 use std::path::Path;
 
-/// What was found out, serialised as `palisade doctor --json` prints it, but for the version of that form.
+/// The result, serialised as `palisade doctor --json` prints it, without the version of that form.
 #[derive(Debug, Serialize)]
 pub struct Examination {
     /// Whether the policy can be fully enforced.
     pub enforceable: bool,
     /// The kernel's version.
     pub kernel: Check,
-    /// What is guaranteed by what.
+    /// The guarantees, and the mechanisms that give them.
     pub guarantees: Vec<Row>,
-    /// What else has to be in order.
+    /// Other conditions that must hold.
     pub checks: Vec<Check>,
 }
 
-/// Something else that has to be in order.
+/// Another condition that must hold.
 #[derive(Debug, Serialize)]
 pub struct Check {
     /// What is checked.
     pub name: &'static str,
-    /// Whether it is so.
+    /// Whether it holds.
     pub have: Have,
     /// Whether launches fail without it.
     pub fatal: bool,
-    /// What was looked at.
+    /// What was examined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub what: Option<String>,
     /// What to do about it.
@@ -40,8 +40,8 @@ pub struct Check {
 }
 
 impl Examination {
-    /// Examines the host for the launches of a situation, whose policy files are in order as `configuration` says. `more`
-    /// is what others have checked.
+    /// Examines the host for the launches of a situation. `configuration` says whether its policy files are in order.
+    /// `more` holds the results of other checks.
     #[must_use]
     pub fn of(situation: &Situation, configuration: Check, more: Vec<Check>) -> Self {
         let evidence = Evidence::gather(&situation.facts);
@@ -58,10 +58,10 @@ impl Examination {
 }
 
 impl Request {
-    /// The host and the policy, and whether its files are in order. If they aren't, what is built in stands in for them.
+    /// The host and the policy, and whether the policy files are in order. If they aren't, the built-in layer replaces them.
     ///
     /// # Errors
-    /// As [`Request::settle`], but for files that can't be read or believed.
+    /// As [`Request::settle`], except for policy files that can't be read or trusted.
     pub fn examine(self) -> Result<(Situation, Check), PlanningError> {
         let check = |have, remedy| Check { name: "configuration", have, fatal: true, what: None, remedy };
         let without = self.clone();
@@ -88,7 +88,7 @@ fn kernel(evidence: &Evidence) -> Check {
     Check { name: "kernel", have, fatal: false, what, remedy }
 }
 
-/// An older kernel may have all that is needed; the table decides.
+/// An older kernel may have everything that is needed. The table of guarantees decides.
 const fn kernel_fails(kernel: &Check) -> bool {
     kernel.fatal && !kernel.have.is_yes()
 }
@@ -102,13 +102,13 @@ fn planned(situation: &Situation) -> Check {
     Check { name: "plan for this directory", have, fatal: true, what: None, remedy }
 }
 
-/// Whether Palisade's own directories are the user's alone.
+/// Checks that only the user can write to Palisade's own directories.
 fn own_places(facts: &Facts) -> Vec<Check> {
     let account = &facts.account;
     let trustee = Trustee { uid: account.uid, private_group: account.private_group.then_some(account.gid) };
     let places = &facts.places;
     let own = [
-        // Without its plans a launch is slower, and what is allowed for projects can be asked for again.
+        // Only the first is necessary: without plans a launch is slower, and projects can be allowed again.
         ("configuration directory", &places.config, true),
         ("plan cache", &places.cache, false),
         ("state directory", &places.state, false),

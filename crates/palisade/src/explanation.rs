@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens in a sandbox with a path, a host, a command, a system call or a variable, why, and what would permit it; and
-//! which names are protected.
+//! Explains what happens in a sandbox with a path, a host, a command, a system call or a variable, why, and what would
+//! permit it; and which names are protected.
 //!
-//! Each answer is serialised as `palisade explain --json` prints it, but for the version of that form.
+//! Each answer is serialised as `palisade explain --json` prints it, without the version of that form.
 //!
 //! - [`Place`], [`Rule`]: where a statement of the policy comes from
-//! - [`Target`]: what a word is about
+//! - [`Target`]: the kind of object that a word names
 //! - [`PathExplanation`] with [`Protection`]; [`Way`]: the links that lead to a path
 //! - [`HostExplanation`], [`CommandExplanation`]
 //! - [`SyscallExplanation`], [`VariableExplanation`]
@@ -40,13 +40,13 @@ use std::path::Path;
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    /// There is no plan.
+    /// No plan can be made.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// A system call's name is unknown.
     #[error(transparent)]
     Syscall(#[from] palisade_syscall::Error),
-    /// A name that no variable can have.
+    /// No variable can have this name.
     #[error(transparent)]
     Name(#[from] ValueError),
 }
@@ -67,14 +67,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of a statement with this origin.
+    /// The place of a statement with this origin.
     #[must_use]
     pub fn new(origin: &Origin, strength: Strength) -> Self {
         let file = origin.file.as_ref().map(|file| file.to_string_lossy().into_owned());
         Self { layer: origin.layer.name(), line: file.as_ref().map(|_some| origin.line), file, strength }
     }
 
-    /// Of a value that was stated.
+    /// The place of a stated value.
     #[must_use]
     pub fn of<T>(stated: &Sourced<T>) -> Self {
         Self::new(&stated.origin, stated.strength)
@@ -88,7 +88,7 @@ pub struct Rule {
     pub list: &'static str,
     /// The pattern of paths.
     pub path: String,
-    /// Where the paths are inside, if that is elsewhere.
+    /// The path inside, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
     /// The place of the statement.
@@ -111,12 +111,12 @@ impl From<&PathRule> for Rule {
     }
 }
 
-/// A path in JSON, which knows only text: what is none is replaced.
+/// A path in JSON, which has only text: bytes that aren't UTF-8 are replaced.
 fn lossy<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&path.to_string_lossy())
 }
 
-/// This host, in `/`, with an administrator who states what `body` says.
+/// This host, in `/`, with an administrator's policy file of the content `body`.
 #[cfg(test)]
 fn of_administrator(body: &str) -> crate::Situation {
     use palisade_policy::{Layer, built_in, merge, parse};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program that launches: `palisade` itself.
+//! Finds the program that launches sandboxes: `palisade` itself.
 //!
-//! It is looked for in this order: the path that was named, the variable `PALISADE_HELPER`, beside the own executable,
-//! then `/usr/local/bin` and `/usr/bin`; never on `PATH`, which a working directory may be on. It is opened once: nobody but root
-//! and the caller may be able to write to it or to a directory above it, and what was examined is what is
-//! executed, by its descriptor. That it is of the same version is seen at each launch, before anything is started.
+//! The search order is: the path that the caller names, the variable `PALISADE_HELPER`, the directory of this process's
+//! executable, then `/usr/local/bin` and `/usr/bin`. `PATH` isn't searched, because a working directory may be in it.
+//! The file is opened once: only root and the caller may be able to write to it or to a directory above it, and the
+//! descriptor of the examined file is executed. Before anything is started, each launch checks that the program has the
+//! same version as this library.
 
 use palisade_host::places::{self, TrustError, Trustee};
 use rustix::fs::{Mode, OFlags};
@@ -12,17 +13,17 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The variable that names it.
+/// The variable that names the program.
 const VARIABLE: &str = "PALISADE_HELPER";
-/// What it is called.
+/// The program's name.
 const NAME: &str = "palisade";
-/// Where it is installed.
+/// The paths at which the program is installed.
 const INSTALLED: [&str; 2] = ["/usr/local/bin/palisade", "/usr/bin/palisade"];
 
-/// Why there is no program that launches.
+/// Why the program that launches can't be found.
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
-    /// It is in none of the places.
+    /// It is at none of the paths.
     #[error("can't find the program palisade, which launches sandboxes: it is not at {}", shown(.tried))]
     Missing {
         /// Where it was looked for.
@@ -36,12 +37,12 @@ pub enum HelperError {
         /// Why.
         source: rustix::io::Errno,
     },
-    /// Others could have written it.
+    /// Other users could have written it.
     #[error("can't believe {path:?}, which launches sandboxes: {source}")]
     Distrusted {
         /// The program.
         path: PathBuf,
-        /// Who could.
+        /// Which users could have.
         source: TrustError,
     },
 }
@@ -74,10 +75,10 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// Looks for it.
+    /// Looks for the program.
     ///
     /// # Errors
-    /// When it is nowhere, or others could have written it.
+    /// When it is at none of the paths, or other users could have written it.
     pub fn find() -> Result<Self, HelperError> {
         if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
             return Self::at(Path::new(&named));
@@ -91,15 +92,15 @@ impl Helper {
         }
     }
 
-    /// The one at a path.
+    /// The program at a path.
     ///
     /// # Errors
-    /// When it can't be opened, or others could have written it.
+    /// When it can't be opened, or other users could have written it.
     pub fn at(path: &Path) -> Result<Self, HelperError> {
         let open = |source| HelperError::Open { path: path.to_owned(), source };
         let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(open)?;
         let uid = rustix::process::geteuid().as_raw();
-        // A group of the user's own would do; it isn't asked for, as that takes a look at the host's users.
+        // A private group of the user would be acceptable, too. Checking that would need the host's list of users.
         let distrusted = |source| HelperError::Distrusted { path: path.to_owned(), source };
         let real = places::check(path, Trustee { uid, private_group: None }).map_err(distrusted)?;
         let (opened, examined) =
@@ -110,13 +111,14 @@ impl Helper {
         Ok(Self { path: real, file: Arc::new(file) })
     }
 
-    /// Where it is.
+    /// The program's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What executes it, whatever is at its path by then. The child that executes it has the descriptor until then.
+    /// The path to execute it by: the open file, even if its path leads elsewhere by then. The child has the descriptor
+    /// until it executes it.
     pub(crate) fn program(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.file.as_raw_fd()).into()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other side of [`Child`](crate::Child): what the program `palisade` says to the process that embeds it, and hears from
-//! it. For that program only.
+//! The other end of a [`Child`](crate::Child): what the program `palisade` sends to the embedding process, and what it
+//! receives. Only that program uses this module.
 
 use crate::Answer;
 use palisade_event::Event;
@@ -23,16 +23,16 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// A plan that is larger, in bytes, is none.
+/// A larger file, in bytes, is no plan.
 const LARGEST: u64 = 64 << 20;
 
-/// Why nothing is launched, where that can't be told at the socket.
+/// Why nothing is launched, if that can't be sent over the socket.
 #[derive(Debug, thiserror::Error)]
 pub enum LauncherError {
     /// No program embeds this process.
     #[error("its standard input is no socket")]
     NoSocket,
-    /// The conversation broke off.
+    /// The connection broke.
     #[error(transparent)]
     Talk(#[from] ProtocolError),
     /// The kernel refuses something.
@@ -40,7 +40,7 @@ pub enum LauncherError {
     System(#[from] rustix::io::Errno),
 }
 
-/// A launch that the other side has ordered.
+/// A launch that the embedding process has ordered.
 #[derive(Debug)]
 pub struct Ordered {
     /// The name of the sandbox.
@@ -50,7 +50,7 @@ pub struct Ordered {
     connection: Connection,
 }
 
-/// The other side.
+/// The connection to the embedding process.
 #[derive(Debug)]
 pub struct Link {
     other: Mutex<Other>,
@@ -61,9 +61,9 @@ pub struct Link {
 #[derive(Debug)]
 struct Other {
     connection: Connection,
-    /// Events that weren't told since the last one that was.
+    /// Events since the last one sent that couldn't be sent.
     lost: u64,
-    /// What was said last of what went wrong.
+    /// The last error message, with its hint.
     error: Option<(String, Option<String>)>,
     ended: bool,
 }
@@ -75,7 +75,7 @@ struct Waiting {
     askers: BTreeMap<u64, SyncSender<Answer>>,
 }
 
-/// The command, and the process that everything inside dies with.
+/// The command, and the process whose end ends everything inside.
 #[derive(Debug)]
 struct Processes {
     command: Process,
@@ -90,12 +90,12 @@ struct Process {
 }
 
 impl Ordered {
-    /// Takes what is ordered at the socket that is this process's standard input, which becomes the command's. `own_name` is
-    /// what this program calls itself, `failure` the exit code of a launch that doesn't come about. None: the other side
-    /// was told why nothing is launched.
+    /// Receives the order at the socket that is this process's standard input. The command's standard input takes its
+    /// place. `own_name` is this program's name in the protocol. `failure` is the exit code of a launch that fails.
+    /// `None`: the embedding process was told why nothing is launched.
     ///
     /// # Errors
-    /// There is no socket, or the conversation broke off.
+    /// There is no socket, or the connection broke.
     pub fn receive(own_name: &str, failure: u8) -> Result<Option<Self>, LauncherError> {
         let input = rustix::stdio::stdin();
         if FileType::from_raw_mode(rustix::fs::fstat(input)?.st_mode) != FileType::Socket {
@@ -121,20 +121,20 @@ impl Ordered {
         connection.send(&Told::Ready)?;
         let plan = File::from(connection.take()?);
         rustix::stdio::dup2_stdin(connection.take()?)?;
-        // The terminal is the other program's, and so is what is typed at it.
+        // The terminal belongs to the embedding program, and so does the input that is typed there.
         rustix::process::setsid()?;
         Ok(Some(Self { name, plan: content(&plan)?, connection }))
     }
 
-    /// Says that the plan is to be made anew.
+    /// Reports that the plan must be made again.
     ///
     /// # Errors
-    /// The other side has gone.
+    /// The embedding process has ended.
     pub fn refuse_plan(mut self) -> Result<(), LauncherError> {
         Ok(self.connection.send(&Told::Stale)?)
     }
 
-    /// What says what happens, and the orders to come, for [`Link::started`].
+    /// The link for messages, and the connection for later orders, which [`Link::started`] takes.
     ///
     /// # Errors
     /// There is no descriptor left.
@@ -146,7 +146,7 @@ impl Ordered {
     }
 }
 
-/// The plan in these bytes; none if it is another program's or was made from what has changed since.
+/// The plan in these bytes. `None` if another version of the program made it, or if its inputs have changed since.
 #[must_use]
 pub fn plan(bytes: &[u8]) -> Option<Plan<'_>> {
     let known = |plan: &Plan<'_>| plan.schema == SCHEMA && plan.palisade == PROGRAM && cache::unchanged(plan);
@@ -163,7 +163,7 @@ fn content(file: &File) -> Result<Vec<u8>, rustix::io::Errno> {
 }
 
 impl Link {
-    /// The command runs. From here on the other side is obeyed.
+    /// Reports that the command runs. From now on the embedding process's orders are obeyed.
     pub fn started(&'static self, running: Running, number: Number, orders: Option<Connection>) {
         let processes = self.running.get_or_init(|| Processes {
             command: Process::new(running.pid),
@@ -175,7 +175,7 @@ impl Link {
             let thread = std::thread::Builder::new().name("palisade-orders".to_owned());
             thread.spawn(move || self.obey(orders)).is_ok()
         });
-        // Nobody is there, or nobody can be heard.
+        // The embedding process has ended, or its orders can't be received.
         if !told || !listens {
             processes.end();
         }
@@ -187,7 +187,7 @@ impl Link {
         self.running.get().is_some()
     }
 
-    /// Does what the other side says until it has gone. Then everything inside is ended.
+    /// Obeys orders until the embedding process has ended. Then it ends everything inside.
     fn obey(&self, mut orders: Connection) {
         let Some(processes) = self.running.get() else { return };
         loop {
@@ -203,30 +203,30 @@ impl Link {
                     }
                 }
                 Ok(Order::Kill) => processes.end(),
-                // It speaks out of turn, or isn't there any more.
+                // The embedding process broke the protocol, or it has ended.
                 Ok(Order::Launch { .. }) | Err(_) => return processes.end(),
             }
         }
     }
 
-    /// What the plan was made from has changed: it is to be made anew.
+    /// Reports that the plan's inputs have changed: the plan must be made again.
     pub fn stale(&self) {
         let _told = self.tell(&Told::Stale);
     }
 
-    /// Says something that the other side waits for. Whether it could be said.
+    /// Sends a message that the embedding process waits for. Returns whether it was sent.
     fn tell(&self, told: &Told) -> bool {
         self.other().connection.send(told).is_ok()
     }
 
-    /// Asks what may go without an answer: the answer to what isn't asked is no. Whether it could be said.
+    /// Sends a question, if there is room. A question that isn't sent gets the answer no. Returns whether it was sent.
     fn tell_if_there_is_room(&self, told: &Told) -> bool {
         let mut other = self.other();
         other.has_room() && other.connection.send(told).is_ok()
     }
 
-    /// Says what the other side may miss: one that doesn't read mustn't keep the launcher from everything else. What can't
-    /// be said counts as `count` events.
+    /// Sends a message that the embedding process may miss: if that process doesn't read, the launcher must go on. A
+    /// message that can't be sent counts as `count` lost events.
     fn tell_in_passing(&self, told: &Told, count: u64) {
         let mut other = self.other();
         if !other.has_room() {
@@ -237,28 +237,28 @@ impl Link {
         let _gone = other.connection.send(told);
     }
 
-    /// Something was refused, or else is worth keeping.
+    /// Reports an event: a refusal, or something else that is recorded.
     pub fn recorded(&self, event: &Event) {
         self.tell_in_passing(&Told::Event(Box::new(event.clone())), event.count);
     }
 
-    /// So many refusals came too fast to be heard.
+    /// Counts refusals that came too fast to be received.
     pub fn lost(&self, count: u64) {
         self.other().lost += count;
     }
 
-    /// A sentence for people.
+    /// Sends a note for people.
     pub fn noted(&self, sentence: &str) {
         self.tell_in_passing(&Told::Note(sentence.trim_end().to_owned()), 1);
     }
 
-    /// What went wrong, for people.
+    /// Reports an error for people.
     pub fn failed(&self, message: &str, hint: Option<&str>) {
         self.other().error = Some((message.to_owned(), hint.map(str::to_owned)));
         self.noted(message);
     }
 
-    /// The command has ended.
+    /// Reports that the command has ended.
     pub fn ended(&self, outcome: Outcome) {
         let mut other = self.other();
         other.ended = true;
@@ -270,7 +270,7 @@ impl Link {
         let _gone = other.connection.send(&Told::Ended { code, signal });
     }
 
-    /// The launch is over with this exit code: unless the command has ended, what went wrong is said.
+    /// Ends the launch with this exit code. Unless the command has ended, it reports the last error.
     pub fn conclude(&self, code: u8) {
         let mut other = self.other();
         if !other.ended {
@@ -280,7 +280,7 @@ impl Link {
         }
     }
 
-    /// Puts the question that `question` makes with its number; none without an answer in time.
+    /// Asks the question that `question` makes with its number. `None` if no answer comes in time.
     pub fn ask(&self, question: impl FnOnce(u64) -> Told, patience: Duration) -> Option<Answer> {
         let (sender, receiver) = sync_channel(1);
         let number = {
@@ -306,14 +306,14 @@ impl Link {
 }
 
 impl Other {
-    /// Whether a message would be taken at once: a socket is ready for more when three quarters of its room are free.
+    /// Whether a message would be sent at once. A socket is ready for writing when three quarters of its room are free.
     fn has_room(&self) -> bool {
         let mut polled = [PollFd::from_borrowed_fd(self.connection.socket(), PollFlags::OUT)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         rustix::io::retry_on_intr(|| poll(&mut polled, Some(&now))).is_ok_and(|count| count > 0)
     }
 
-    /// Says how many events weren't told, if any.
+    /// Sends the number of lost events, if there are any.
     fn tell_lost(&mut self) {
         if self.lost > 0 {
             let lost = Told::Lost(std::mem::take(&mut self.lost));
@@ -338,7 +338,7 @@ impl Process {
     }
 
     fn signal(&self, signal: Signal) {
-        // It may have gone by then.
+        // The process may have ended by then.
         let _gone = match &self.descriptor {
             Some(process) => rustix::process::pidfd_send_signal(process.as_fd(), signal),
             None => Pid::from_raw(self.pid).map_or(Ok(()), |pid| rustix::process::kill_process(pid, signal)),

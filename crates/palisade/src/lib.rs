@@ -5,7 +5,7 @@
 #![doc = include_str!("../examples/first.rs")]
 //! ```
 //!
-//! From tokio, with the feature `tokio`, nothing blocks a task:
+//! With the feature `tokio`, nothing blocks a tokio task:
 //!
 //! ```ignore
 #![doc = include_str!("../examples/server.rs")]
@@ -13,24 +13,25 @@
 //!
 //! Both are programs in `examples/`, and the tests run them.
 //!
-//! The policy files that hold for `palisade run` hold here, and what the builder states is the topmost layer: what an
+//! The policy files for `palisade run` apply here, too. The statements of a [`Sandbox`] are the topmost layer: what an
 //! administrator has locked stays locked.
 //!
-//! The process that uses this crate forks nothing that doesn't execute another program at once, and changes neither its signal
-//! handlers nor its terminal, umask or working directory. Each sandbox is launched and watched over by one process of the
-//! program `palisade` (see [`Helper`]), which ends with everything inside when the process that started it ends.
+//! This crate forks only to execute another program at once. It changes neither the process's signal handlers nor its
+//! terminal, umask or working directory. For each sandbox, one process of the program `palisade` (see [`Helper`])
+//! launches and monitors it. That process ends with everything inside when the process that started it ends.
 //!
 //! In reading order:
 //!
-//! - [`Sandbox`]: what is stated; [`Command`]: what is started; [`Child`]: what runs, with [`Message`] and [`Question`]
+//! - [`Sandbox`]: the statements; [`Command`]: the command to start; [`Child`]: the running command, with [`Message`]
+//!   and [`Question`]
 //! - [`Helper`]: the program that launches
-//! - [`Request`], [`Situation`]: the way from what is stated to a plan, which the command line goes, too; with [`Subject`] and
-//!   [`Surroundings`]
+//! - [`Request`], [`Situation`]: the way from the statements to a plan, which the command line uses, too; with
+//!   [`Subject`] and [`Surroundings`]
 //! - [`explanation`]: what happens with a path, a host, a command, a system call or a variable, and why
 //! - [`examination`]: what the host can guarantee
 //! - [`plan_file`]: a plan that was printed and approved before
 //! - `launcher`: the other end of a [`Child`], for the program `palisade`
-//! - [`Error`], [`PlanningError`]: what can go wrong, each with a hint
+//! - [`Error`], [`PlanningError`]: the errors, each with a hint
 #![forbid(unsafe_code)]
 
 mod child;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade run --plan FILE`: a plan that was printed, read and approved before.
+//! `palisade run --plan FILE`: confirms a plan that was printed, read and approved before.
 //!
 //! The file gives no permission of its own. The launch is planned from the policy and the options as always, and the
-//! file must say the same; what is applied is the plan that was just made. So a file that a sandboxed command has
-//! edited, or one from before the administrator's last lock, is refused.
+//! file must say the same. The launcher applies the plan that was just made. So a file is refused if a sandboxed
+//! command has edited it, or if it is older than the administrator's last lock.
 
 use palisade_host::places::{Distrust, Trustee};
 use palisade_host::trusted::{self, Fault, TrustedError};
@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 /// A file larger than this, in bytes, is no plan.
 const LARGEST: usize = 64 << 20;
-/// What says nothing of what a launch does: what the plan was made from, how it is listed, and words.
+/// The keys that don't describe what a launch does: the plan's inputs, its listing, and texts.
 const ASIDE: [&str; 6] = ["palisade", "inputs", "absent", "variables", "listing", "notes"];
 
 /// Why a plan in a file isn't launched.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanFileError {
-    /// Others can change the file, or it can't be read.
+    /// Other users can change the file, or it can't be read.
     #[error("can't read plan {path:?}: {source}")]
     Read {
         /// The file.
@@ -29,7 +29,7 @@ pub enum PlanFileError {
         /// Why.
         source: TrustedError,
     },
-    /// The file holds no plan of this program's.
+    /// The file holds no plan of this program.
     #[error("can't read plan {path:?}: {reason}")]
     Parse {
         /// The file.
@@ -83,7 +83,7 @@ impl PlanFileError {
 /// Confirms that the file `path` says what `made` is, which the policy and the options of this launch make.
 ///
 /// # Errors
-/// When others can change the file, it is no plan, or it says something else.
+/// When other users can change the file, when it is no plan, or when it says something else.
 pub fn confirm(path: &Path, facts: &Facts, made: &Plan<'_>) -> Result<(), PlanFileError> {
     let account = &facts.account;
     let trustee = Trustee { uid: account.uid, private_group: account.private_group.then_some(account.gid) };
@@ -112,15 +112,15 @@ pub fn confirm(path: &Path, facts: &Facts, made: &Plan<'_>) -> Result<(), PlanFi
     differs(format!("{} is another", difference(&given_value, &made_value)))
 }
 
-/// The first step that others don't have; a directory that is made, which is for another step, only if there is no
-/// other.
+/// The first step that `others` lacks. A step that makes a directory serves another step, so it is returned only if
+/// there is no other.
 fn first_without<'s>(steps: &'s [Step<'s>], others: &[Step<'_>]) -> Option<&'s Step<'s>> {
     let mut lacking = steps.iter().filter(|step| !others.contains(step));
     let first = lacking.clone().next();
     lacking.find(|step| !matches!(step, Step::Directory { .. })).or(first)
 }
 
-/// A plan without what says nothing of what a launch does; so, too, the plans in it.
+/// A plan without the keys that don't describe what a launch does. The plans inside it are treated in the same way.
 fn essence(mut value: Value) -> Value {
     match &mut value {
         Value::Object(entries) => {
@@ -161,7 +161,7 @@ mod tests {
         let (one, two) = (essence(one), essence(two));
         assert_eq!(difference(&one, &two), "conduct.hooks");
         assert_eq!(one, json!({"schema": 2, "conduct": {"hooks": [], "log": null}}));
-        // What is called so elsewhere counts.
+        // Keys of these names in other places count.
         let inner = json!({"buses": [{"variables": 1, "plan": {"schema": 2, "notes": [], "steps": []}}]});
         assert_eq!(essence(inner), json!({"buses": [{"variables": 1, "plan": {"schema": 2, "steps": []}}]}));
     }

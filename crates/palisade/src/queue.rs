@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that the embedding program hasn't taken yet.
+//! Keeps messages until the embedding program takes them.
 
 use crate::{Message, Question};
 use std::collections::VecDeque;
 
-/// So many are kept; of further ones only the number. What happens inside has no end; memory has.
+/// At most this many are kept; of further ones only the number. Programs inside can cause messages without end, and
+/// memory is limited.
 const KEPT: usize = 4096;
 
-/// Messages, in the order in which they came, and how many found no room.
+/// Messages in the order in which they came, and how many had no room.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     messages: VecDeque<Message>,
@@ -15,19 +16,19 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Keeps a message. A question is kept always: the launcher asks few at a time.
+    /// Keeps a message. A question is always kept, because the launcher asks few at a time.
     pub(crate) fn push(&mut self, message: Message) {
         match message {
             Message::Lost(count) => self.lost += count,
             Message::Question(_) => self.messages.push_back(message),
             _ if self.messages.len() < KEPT => self.messages.push_back(message),
-            // One event may stand for many like it.
+            // One event may stand for many similar ones.
             Message::Event(event) => self.lost += event.count,
             Message::Note(_) => self.lost += 1,
         }
     }
 
-    /// The next one; behind the last one, how many were lost.
+    /// The next message. After the last one, how many were lost.
     pub(crate) fn pop(&mut self) -> Option<Message> {
         self.messages.pop_front().or_else(|| {
             let lost = std::mem::take(&mut self.lost);
@@ -35,7 +36,7 @@ impl Queue {
         })
     }
 
-    /// Takes the questions out.
+    /// Removes the questions from the queue and returns them.
     pub(crate) fn questions(&mut self) -> Vec<Question> {
         let mut questions = Vec::new();
         for message in std::mem::take(&mut self.messages) {

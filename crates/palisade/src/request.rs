@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked for: everything that a plan depends on but the host and the policy files.
+//! A request: everything that a plan depends on, except the host and the policy files.
 
 use crate::{PlanningError, Situation};
 use palisade_host::environment::Environment;
@@ -13,38 +13,38 @@ use palisade_sandbox::plan::planner::Isolation;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What is asked for.
+/// A request for a plan.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What is to be started.
+    /// What to start.
     pub subject: Subject,
     /// What the caller states: the topmost layer of the policy.
     pub words: LayerPolicy,
-    /// How what is started is kept apart.
+    /// How it is isolated.
     pub isolation: Isolation,
-    /// Where it is asked for.
+    /// Where the request is made.
     pub surroundings: Surroundings,
 }
 
-/// What is to be started.
+/// What to start.
 #[derive(Debug, Clone)]
 pub enum Subject {
     /// A command.
     Command {
         /// The program and its arguments. None: any command.
         words: Vec<OsString>,
-        /// The profile whose rules hold, a name or a file.
+        /// The profile whose rules apply: a name or a file.
         profile: Option<OsString>,
     },
     /// The application of a profile.
     Application(Application),
-    /// That application, to see what a package of it takes along.
+    /// The application, to determine what a package of it contains.
     Pack(Application),
     /// The application in a package that has been unpacked.
     Packed {
-        /// What the package says.
+        /// The definitions in the package.
         definitions: Definitions,
-        /// What the application is called.
+        /// The application's name.
         name: String,
         /// Where the package's files are.
         unpacked: Unpacked,
@@ -60,21 +60,21 @@ pub struct Application {
     pub profile: OsString,
     /// A variant of the profile.
     pub configuration: Option<String>,
-    /// Arguments besides those that the profile states.
+    /// Arguments in addition to those that the profile states.
     pub arguments: Vec<OsString>,
 }
 
-/// Where something is asked for.
+/// Where a request is made.
 #[derive(Debug, Clone)]
 pub struct Surroundings {
     /// The working directory.
     pub directory: PathBuf,
-    /// The variables.
+    /// The environment variables.
     pub environment: Environment,
 }
 
 impl Surroundings {
-    /// Those of this process.
+    /// The surroundings of this process.
     ///
     /// # Errors
     /// When the working directory is gone.
@@ -83,7 +83,7 @@ impl Surroundings {
         Ok(Self { directory, environment: std::env::vars_os().collect() })
     }
 
-    /// What the host says of who is here.
+    /// Reads the facts of the host for these surroundings.
     ///
     /// # Errors
     /// When the user is unknown.
@@ -93,7 +93,7 @@ impl Surroundings {
 }
 
 impl Request {
-    /// A request of this process's, with nothing stated.
+    /// A request with this process's surroundings, without any statement.
     ///
     /// # Errors
     /// When the working directory is gone.
@@ -106,10 +106,10 @@ impl Request {
         })
     }
 
-    /// Asks the host, and reads the policy.
+    /// Reads the host's facts and the policy.
     ///
     /// # Errors
-    /// When the user is unknown, a policy file can't be read or believed, or there is no such application.
+    /// When the user is unknown, a policy file can't be read or trusted, or there is no such application.
     pub fn settle(self) -> Result<Situation, PlanningError> {
         let facts = self.surroundings.facts()?;
         let (words, isolation) = (self.words, self.isolation);
@@ -130,7 +130,7 @@ impl Request {
                 facts.application = Some(palisade_policy::Application { name, id: None });
                 let mut loaded = definitions.load(&facts)?;
                 let program = application::compose(&mut facts, &mut loaded, &arguments)?;
-                // Without a file tree of its own it would be the host's files that it sees.
+                // Without a file tree of its own, the application would see the host's files.
                 let isolation = Isolation::Full;
                 Ok(Situation { facts, loaded, isolation, program: Some(program), definitions: None })
             }
@@ -139,7 +139,7 @@ impl Request {
 }
 
 impl Request {
-    /// The same by what is built in and by what the caller states, without any policy file.
+    /// The same from the built-in layer and the caller's statements, without any policy file.
     ///
     /// # Errors
     /// When the user is unknown.
@@ -176,7 +176,7 @@ fn pack(mut facts: Facts, opened: &Application, words: LayerPolicy) -> Result<Si
     facts.environment = package::of_system(&facts.environment);
     facts.application = Some(application::named(&opened.profile));
     let (definitions, mut loaded) = Definitions::gather(&facts, opened.of_layers(), words)?;
-    // Where the launch takes place is nothing to take along, nor is a home.
+    // A package contains neither the working directory nor a home.
     facts.cwd.clone_from(&facts.account.home);
     loaded.policy = loaded.policy.clone().combine(package::only_now().into());
     let program = application::compose(&mut facts, &mut loaded, &opened.arguments)?;

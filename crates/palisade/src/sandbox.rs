@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is stated of a sandbox, in the words of the command line.
+//! The statements about a sandbox, in the words of the command line.
 
 use crate::command::Prepared;
 use crate::error::StatementError;
@@ -10,12 +10,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
-/// A sandbox as it is wanted: by default `palisade run`'s, in which a command sees the system read-only and its working
-/// directory, and nobody else. Each statement is an option of `palisade run`; the later of two that contradict each other counts.
+/// The description of a sandbox. The default is that of `palisade run`: a command sees the system read-only, its
+/// working directory, and no other process. Each statement is an option of `palisade run`. Of two statements that
+/// contradict each other, the later one counts.
 ///
-/// A statement that can't be is told when something is started, as [`Error::Statement`].
+/// A statement that isn't valid is reported when a command is started, as [`Error::Statement`].
 ///
-/// Plans are kept in it: whoever starts many commands alike makes one and starts them all from it.
+/// A sandbox keeps its plans. A program that starts many similar commands makes one sandbox and starts all of them from it.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     state: Arc<State>,
@@ -31,7 +32,7 @@ pub(crate) struct State {
     variables: Vec<(OsString, OsString)>,
     helper: OnceLock<Helper>,
     wrong: Option<(&'static str, String, StatementError)>,
-    /// Plans that were made, by program where they are for one.
+    /// The plans that were made. Some are for one program only.
     pub(crate) kept: Mutex<Vec<Arc<Prepared>>>,
 }
 
@@ -46,7 +47,7 @@ impl Clone for State {
             variables: self.variables.clone(),
             helper: self.helper.clone(),
             wrong: self.wrong.clone(),
-            // What else is stated makes other plans.
+            // Another statement makes other plans, so none is kept.
             kept: Mutex::default(),
         }
     }
@@ -59,7 +60,7 @@ impl Default for Sandbox {
 }
 
 impl Sandbox {
-    /// The default sandbox, of which nothing is stated yet.
+    /// The default sandbox, without any statement.
     #[must_use]
     pub fn new() -> Self {
         let state = State {
@@ -76,25 +77,25 @@ impl Sandbox {
         Self { state: Arc::new(state) }
     }
 
-    /// Takes the rules of a profile: a name, or a file.
+    /// Uses the rules of a profile: a name, or a file.
     #[must_use]
     pub fn profile(self, profile: impl AsRef<OsStr>) -> Self {
         self.change(|state| state.profile = Some(profile.as_ref().to_owned()))
     }
 
-    /// Shows a path read-only; what lies there may be executed. `HOST=DEST` shows it elsewhere.
+    /// Shows a path read-only. What lies there may be executed. `HOST=DEST` shows it at another path.
     #[must_use]
     pub fn read(self, path: impl AsRef<OsStr>) -> Self {
         self.path("a path to read", &[Access::Execute], path.as_ref())
     }
 
-    /// Shows a path, writable. `HOST=DEST` shows it elsewhere.
+    /// Shows a path, writable. `HOST=DEST` shows it at another path.
     #[must_use]
     pub fn write(self, path: impl AsRef<OsStr>) -> Self {
         self.path("a path to write", &[Access::Write, Access::Execute], path.as_ref())
     }
 
-    /// Hides a path: absent, or empty where it lies in something shown.
+    /// Hides a path: it is absent, or empty if it lies in something shown.
     #[must_use]
     pub fn hide(self, path: impl AsRef<OsStr>) -> Self {
         self.path("a path to hide", &[Access::Hide], path.as_ref())
@@ -112,7 +113,7 @@ impl Sandbox {
         self.path("a private directory", &[Access::Tmpfs], path.as_ref())
     }
 
-    /// Lets it talk to a host: `example.com`, `*.example.com:443`, `10.0.0.0/8:5432`. The network is filtered then.
+    /// Lets the command reach a host: `example.com`, `*.example.com:443`, `10.0.0.0/8:5432`. The network is filtered then.
     #[must_use]
     pub fn allow(self, host: &str) -> Self {
         self.state_word("a host to allow", host, |words, at| {
@@ -132,7 +133,7 @@ impl Sandbox {
         })
     }
 
-    /// What of the network is there.
+    /// Which part of the network is available.
     #[must_use]
     pub fn network(self, mode: NetworkMode) -> Self {
         self.state_word("the network", mode.key(), |words, at| {
@@ -141,7 +142,7 @@ impl Sandbox {
         })
     }
 
-    /// What is visible to begin with.
+    /// What is visible before any path is granted.
     #[must_use]
     pub fn view(self, view: View) -> Self {
         self.state_word("the view", view.key(), |words, at| {
@@ -150,7 +151,7 @@ impl Sandbox {
         })
     }
 
-    /// What keeps names that programs outside obey from being made and changed.
+    /// How names are protected that programs outside obey.
     #[must_use]
     pub fn protect(self, protect: Protect) -> Self {
         self.state_word("what protects names", protect.key(), |words, at| {
@@ -168,7 +169,7 @@ impl Sandbox {
         })
     }
 
-    /// Keeps variables that would be removed; a glob.
+    /// Keeps variables that would be removed. `name` is a glob.
     #[must_use]
     pub fn keep_env(self, name: &str) -> Self {
         self.state_word("a variable to keep", name, |words, at| {
@@ -186,7 +187,7 @@ impl Sandbox {
         })
     }
 
-    /// Limits a resource, as `--limit` has it: `512M`, `100`.
+    /// Limits a resource, as `--limit` does: `512M`, `100`.
     #[must_use]
     pub fn limit(self, limit: Limit, amount: &str) -> Self {
         self.state_word("a limit", amount, |words, at| {
@@ -195,7 +196,7 @@ impl Sandbox {
         })
     }
 
-    /// Goes on without guarantees that this host can't give, or stops (the default).
+    /// Whether to go on without guarantees that this host can't give. The default is to stop.
     #[must_use]
     pub fn best_effort(self, yes: bool) -> Self {
         self.state_word("best effort", "", |words, at| {
@@ -204,13 +205,13 @@ impl Sandbox {
         })
     }
 
-    /// Without namespaces: Landlock and seccomp only. What the command starts can outlive it.
+    /// Uses no namespaces, only Landlock and seccomp. Processes that the command starts can outlive it.
     #[must_use]
     pub fn without_namespaces(self) -> Self {
         self.change(|state| state.isolation = Isolation::InPlace)
     }
 
-    /// States anything else that a policy file can.
+    /// Makes any other statement that a policy file can make.
     #[must_use]
     pub fn words(self, change: impl FnOnce(&mut LayerPolicy)) -> Self {
         self.change(|state| change(&mut state.words))
@@ -222,27 +223,27 @@ impl Sandbox {
         self.change(|state| state.directory = Some(directory.as_ref().to_owned()))
     }
 
-    /// Gives the launch a variable besides those of this process. The policy decides which of all these the command gets.
+    /// Gives the launch a variable in addition to those of this process. The policy decides which of them the command gets.
     #[must_use]
     pub fn variable(self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.change(|state| state.variables.push((name.as_ref().to_owned(), value.as_ref().to_owned())))
     }
 
-    /// The program that launches, if it isn't the one that [`Helper::find`] finds.
+    /// The program that launches, instead of the one that [`Helper::find`] finds.
     #[must_use]
     pub fn helper(self, helper: Helper) -> Self {
         self.change(|state| state.helper = OnceLock::from(helper))
     }
 
-    /// A command in such a sandbox.
+    /// A command in this sandbox.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         Command::new(self.clone(), program.as_ref())
     }
 
-    /// What is asked for when a command is started.
+    /// The request when a command is started.
     ///
     /// # Errors
-    /// When something was stated that can't be, or the working directory is gone.
+    /// When a statement isn't valid, or the working directory is gone.
     pub fn request(&self, command: Vec<OsString>) -> Result<Request, Error> {
         if let Some((what, value, source)) = &self.state.wrong {
             return Err(Error::Statement { what, value: value.clone(), source: source.clone() });
@@ -275,7 +276,7 @@ impl Sandbox {
         &self.state.kept
     }
 
-    /// The program that launches, looked for once.
+    /// The program that launches. It is looked for once.
     pub(crate) fn launcher(&self) -> Result<&Helper, HelperError> {
         if let Some(helper) = self.state.helper.get() {
             return Ok(helper);
@@ -307,7 +308,7 @@ impl Sandbox {
         say: impl FnOnce(&mut LayerPolicy, u32) -> Result<(), StatementError>,
     ) -> Self {
         self.change(|state| {
-            // Rules say at which word of the command line they stand.
+            // A rule records the position of its word on the command line.
             state.statements += 1;
             if let Err(source) = say(&mut state.words, state.statements)
                 && state.wrong.is_none()

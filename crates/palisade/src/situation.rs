@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host and the policy as one request finds them, and the plans that come of that.
+//! The host and the policy as one request finds them, and the plans made from them.
 
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::{LayerPolicy, Policy, Resolved};
@@ -14,18 +14,18 @@ use palisade_sandbox::plan::planner::{self, Isolation};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// What a launch goes by.
+/// Everything that a launch is planned from.
 #[derive(Debug)]
 pub struct Situation {
-    /// What the host says.
+    /// The facts of the host.
     pub facts: Facts,
-    /// What the policy files and the caller say.
+    /// The statements of the policy files and of the caller.
     pub loaded: Loaded,
-    /// How what is started is to be kept apart.
+    /// How the launch is isolated.
     pub isolation: Isolation,
     /// The program of an application.
     pub program: Option<PathBuf>,
-    /// What a package of the application says, if one is to be made.
+    /// The definitions for a package of the application, if one is to be made.
     pub definitions: Option<Definitions>,
 }
 
@@ -36,7 +36,7 @@ impl Situation {
         &self.loaded.policy
     }
 
-    /// The policy's rules in their places.
+    /// The policy's rules with the places that they name.
     ///
     /// # Errors
     /// When a place can't be found.
@@ -44,27 +44,27 @@ impl Situation {
         Ok(self.policy().resolve(&self.context())?)
     }
 
-    /// What the policy's variables stand for.
+    /// The values of the policy's variables.
     #[must_use]
     pub fn context(&self) -> palisade_policy::Context {
         planner::context(&self.facts, self.project())
     }
 
-    /// The rule's path that decides about a path without links. What can't be planned decides nothing.
+    /// The path of the rule that decides about a path without links. A policy that can't be planned decides nothing.
     #[must_use]
     pub fn decisive(&self, path: &Path) -> Option<EffectivePath> {
         planner::decisive(&self.facts, self.policy(), self.project(), path).ok().flatten()
     }
 
-    /// The plan.
+    /// The plan of the request.
     ///
     /// # Errors
-    /// When the policy asks for what can't be given here.
+    /// When this host can't give what the policy asks for.
     pub fn plan(&self) -> Result<Plan<'static>, PlanError> {
         self.plan_by(self.policy(), false)
     }
 
-    /// The plan if the caller said some more.
+    /// The plan with further statements of the caller.
     ///
     /// # Errors
     /// As [`Situation::plan`].
@@ -72,7 +72,7 @@ impl Situation {
         self.plan_by(&self.policy().clone().combine(more.into()), false)
     }
 
-    /// The plan with somebody who tells what is used.
+    /// The plan of a launch that records what is used.
     ///
     /// # Errors
     /// As [`Situation::plan`].
@@ -80,7 +80,7 @@ impl Situation {
         self.plan_by(self.policy(), true)
     }
 
-    /// The same request by other policy files.
+    /// The plan of a launch that records what is used, by other policy files.
     ///
     /// # Errors
     /// As [`Situation::plan`].
@@ -88,7 +88,7 @@ impl Situation {
         self.make(loaded, &loaded.policy, true)
     }
 
-    /// The plan by this policy and nothing else.
+    /// The plan by this policy alone.
     ///
     /// # Errors
     /// As [`Situation::plan`].
@@ -96,8 +96,8 @@ impl Situation {
         planner::make(&self.facts, policy, None, Isolation::Full)
     }
 
-    /// How a launch by a policy is kept apart: without user namespaces, where this host has none and the policy lets go
-    /// of guarantees.
+    /// How a launch by a policy is isolated: without user namespaces, if this host has none and the policy accepts
+    /// fewer guarantees.
     #[must_use]
     pub fn isolation(&self, policy: &Policy) -> Isolation {
         let gives_in = self.facts.purpose == PlanMode::Launch

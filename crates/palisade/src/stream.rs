@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a command's standard input, output and error are.
+//! The standard streams of a command.
 
 use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::Stdio;
 use std::sync::Arc;
 
-/// What one of a command's standard streams is.
+/// What one of a command's standard streams is connected to.
 #[derive(Debug, Clone, Default)]
 pub struct Stream(Kind);
 
@@ -21,7 +21,7 @@ enum Kind {
 }
 
 impl Stream {
-    /// This process's own.
+    /// This process's own stream.
     #[must_use]
     pub const fn inherit() -> Self {
         Self(Kind::Inherited)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What others build on: every public name and its type, in `api.txt`. A change of it needs an entry in `CHANGES.md`, whose
-//! heading says which state of `api.txt` it is about, so that none is made without a word.
+//! Compares the public API with `api.txt`, which lists every public name and its type. Other programs build on them. A
+//! change needs an entry in `CHANGES.md`. The entry's heading names the state of `api.txt`, so that no change is made
+//! without an entry.
 //!
 //! `PALISADE_API=write cargo test -p palisade api::` writes `api.txt` anew and prints the heading.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the sources should give")]
@@ -8,7 +9,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What the sources offer, one line a name, in an order that doesn't depend on where it stands.
+/// What the sources offer, one line for each name, in an order that doesn't depend on the name's position in a file.
 fn offered() -> String {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut names = Vec::new();
@@ -29,8 +30,8 @@ fn offered() -> String {
     })
 }
 
-/// Reads a source as rustfmt leaves it: what is public begins its line with `pub `, what stands in an `impl`, `struct` or `enum` is
-/// indented once.
+/// Reads a source as rustfmt leaves it: a public item's line begins with `pub `, and what stands in an `impl`, `struct`
+/// or `enum` is indented once.
 fn read(text: &str, names: &mut Vec<String>) {
     let mut within = String::new();
     let mut lines = text.lines().peekable();
@@ -79,7 +80,7 @@ fn read(text: &str, names: &mut Vec<String>) {
     }
 }
 
-/// FNV-1a: tells one state from another.
+/// FNV-1a: distinguishes one state of the file from another.
 fn state(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

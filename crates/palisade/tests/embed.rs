@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program that embeds Palisade can do.
+//! Tests what a program that embeds Palisade can do.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::everybody::{Place, children, helper};
@@ -64,7 +64,7 @@ fn what_is_stated_holds() {
         .output()
         .unwrap();
     assert!(text(&run.stdout).starts_with("hello\ninside\n"), "{run:?}");
-    // The same words make the same plan as on the command line.
+    // The same statements make the same plan as on the command line.
     let plan = place.sandbox().read(&secret).command("cat").plan().unwrap();
     assert!(plan.steps.iter().any(|step| format!("{step:?}").contains("secret")));
 }
@@ -101,7 +101,7 @@ fn refusals_are_heard_as_events() {
     assert_eq!(child.wait().unwrap(), ExitStatus::Exited(0));
 }
 
-/// A sandbox that asks about every host of the internet. The answer is no: nothing is sent there.
+/// A sandbox that asks about every host of the internet. The answer is no, so nothing is sent there.
 fn asking(place: &Place) -> palisade::Sandbox {
     place.sandbox().words(|words| {
         words.set_network(NetworkMode::Filtered, 1);
@@ -109,13 +109,13 @@ fn asking(place: &Place) -> palisade::Sandbox {
     })
 }
 
-/// A connection is taken inside, and ended once it is known that it leads nowhere.
+/// A connection is accepted inside, and ended as soon as it is known that it leads nowhere.
 const CONNECT: &str = "exec 3<>/dev/tcp/8.8.8.8/80 && cat <&3; exec 3<>/dev/tcp/8.8.8.8/80 && cat <&3; true";
 
 #[test]
 fn questions_are_answered_by_the_embedding_program() {
     let place = Place::new();
-    // What is refused for the session isn't asked about again.
+    // A host that is refused for the session isn't asked about again.
     for (answer, times) in [(Answer::No, 2), (Answer::Never, 1)] {
         let mut command = asking(&place).command("bash");
         let mut child = command.args(["-c", CONNECT]).stderr(Stream::null()).spawn().unwrap();
@@ -169,7 +169,7 @@ fn a_sandbox_that_is_killed_or_dropped_is_gone() {
     assert_eq!(child.wait().unwrap(), ExitStatus::Killed(15));
 }
 
-/// The program that launches is killed by somebody else.
+/// Another process kills the launcher.
 #[test]
 fn without_who_launches_nothing_goes_on() {
     let place = Place::new();
@@ -183,7 +183,7 @@ fn without_who_launches_nothing_goes_on() {
     assert!(eventually(Duration::from_secs(10), gone));
 }
 
-/// A plan is made once, and made anew when what it depends on has changed.
+/// A plan is made once. It is made again when its inputs have changed.
 #[test]
 fn plans_are_kept_until_they_are_stale() {
     let place = Place::new();
@@ -218,7 +218,7 @@ fn a_sandbox_is_listed_by_its_name() {
     };
     let line = list().lines().find(|line| line.contains("sleep 612")).unwrap().to_owned();
     assert!(line.starts_with(child.number()) && line.contains(" web "), "{line} {}", child.number());
-    // Two at the same time can't be called so, and not everything is a name.
+    // Two running sandboxes can't have the same name, and not every text is a name.
     for (name, why) in [("web", "web"), ("../web", "only letters")] {
         let Err(Error::Launch { message, .. }) = command.name(name).spawn() else { panic!("{name}") };
         assert!(message.contains(why), "{message}");
@@ -228,7 +228,7 @@ fn a_sandbox_is_listed_by_its_name() {
     assert!(!list().contains("sleep 612"));
 }
 
-/// Programs inside can be refused without end; each refusal is told or counted.
+/// Programs inside can cause refusals without end. Each refusal is reported or counted.
 #[test]
 fn however_many_refusals_there_are_each_counts() {
     let place = Place::new();
@@ -248,7 +248,7 @@ fn however_many_refusals_there_are_each_counts() {
     assert!(refusals == 6000 && events < 6000, "{refusals} {events}");
 }
 
-/// Without namespaces there is no process with which everything dies: the command is ended.
+/// Without namespaces, no init exists whose end ends everything. The command itself is ended.
 #[test]
 fn without_namespaces_a_command_that_is_dropped_is_gone_too() {
     let place = Place::new();

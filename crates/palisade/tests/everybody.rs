@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who the tests are run as, and what they share.
+//! The users that the tests run as, and what the tests share.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use palisade::{Helper, Sandbox};
@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// In the environment of the tests that an ordinary user runs.
+/// A variable that is set in tests that an ordinary user runs.
 const AGAIN: &str = "PALISADE_TEST_AGAIN";
 
 /// The program that launches.
@@ -21,12 +21,12 @@ pub(crate) fn helper() -> Helper {
     Helper::at(&built).unwrap()
 }
 
-/// A directory of this test's, with everything in the system's places visible.
+/// A directory of one test, with everything in the system's places visible.
 pub(crate) struct Place(tempfile::TempDir);
 
 impl Place {
     pub(crate) fn new() -> Self {
-        // Not in /tmp: that is private inside.
+        // Not in /tmp, because /tmp is private inside.
         let place = tempfile::Builder::new().prefix("palisade-embed-").tempdir_in("/var/tmp").unwrap();
         std::fs::create_dir(place.path().join("work")).unwrap();
         Self(place)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The examples in the documentation do what they say.
+//! Tests that the examples in the documentation do what they say.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::everybody::{Place, helper};
@@ -39,7 +39,7 @@ fn the_first_one_says_what_was_refused() {
     assert!(said.ends_with("the second command has ended: exit code 2\n"), "{said}");
 }
 
-/// The README shows a part of it.
+/// The README shows a part of the example.
 #[test]
 fn the_readme_has_it_word_for_word() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

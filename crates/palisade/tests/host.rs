@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the process that embeds Palisade notices of it: nothing.
+//! Tests that Palisade changes nothing in the process that embeds it.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::everybody::{Place, helper};
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 /// What a launch could leave behind in a process: signals, umask, ids, working directory.
 fn state() -> BTreeMap<String, String> {
-    // Of this thread: the main one blocks every signal while it starts the next test's.
+    // Of this thread: the main thread blocks every signal while it starts the next test's thread.
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let kept = ["Umask", "SigBlk", "SigIgn", "SigCgt", "ShdPnd", "Uid", "Gid", "NoNewPrivs", "Seccomp"];
     let lines = status.lines().filter_map(|line| line.split_once(':'));
@@ -39,7 +39,7 @@ fn a_process_is_afterwards_what_it_was_before() {
     }
     drop(place.sandbox().command("sleep").arg("600").spawn().unwrap());
     assert_eq!(state(), before);
-    // A command starts where the process is by then, whatever plan was made before.
+    // A command starts in the process's current directory, whatever plan was made before.
     let sandbox = palisade::Sandbox::new().helper(helper());
     for directory in ["/usr", "/etc"] {
         std::env::set_current_dir(directory).unwrap();

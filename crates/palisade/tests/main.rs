@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Embedding, against the real kernel: as whoever runs the tests, and as an ordinary user where that is root.
+//! Tests embedding against the real kernel: as the user who runs the tests, and as an ordinary user if that user is root.
 #![forbid(unsafe_code)]
 
 mod api;

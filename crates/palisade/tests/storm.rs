@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many sandboxes from one process: its threads, descriptors and children stay as many as they were.
+//! Starts many sandboxes from one process, and checks that its threads, descriptors and children don't increase.
 
 use crate::everybody::{Place, children, held};
 use palisade_acceptance::patience::eventually;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// So many are started a second.
+/// How many are started each second.
 const RATE: u32 = 100;
 /// Threads that start them.
 const THREADS: u32 = 8;
@@ -16,7 +16,7 @@ fn seconds() -> u64 {
     std::env::var("PALISADE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
 }
 
-/// Says how many were started of those that should have been.
+/// Prints how many were started of those that should have been.
 fn tell(who: &str, started: usize) {
     let wanted = u64::from(RATE) * seconds();
     eprintln!("{who}: {started} of {wanted} sandboxes in {} s", seconds());
@@ -48,7 +48,7 @@ fn a_program_with_many_threads_starts_many() {
         }
     });
     tell("threads", started.into_inner());
-    // A thread that was joined may be seen a moment longer.
+    // A thread that was joined may still be visible for a moment.
     assert!(eventually(Duration::from_secs(5), || held() == before), "{:?} {before:?}", held());
     assert_eq!(children(), Vec::<u32>::new());
 }
@@ -68,7 +68,7 @@ fn a_server_with_tokio_starts_many() {
         let mut started = 0;
         while begun.elapsed() < Duration::from_secs(seconds()) {
             ticks.tick().await;
-            // A server answers so many at once.
+            // A server handles this many at once.
             if tasks.len() >= 32 {
                 tasks.join_next().await.unwrap().unwrap();
             }
@@ -86,7 +86,7 @@ fn a_server_with_tokio_starts_many() {
     });
     drop(runtime);
     tell("tokio", started);
-    // A thread that was joined may be seen a moment longer.
+    // A thread that was joined may still be visible for a moment.
     assert!(eventually(Duration::from_secs(5), || held() == before), "{:?} {before:?}", held());
     assert_eq!(children(), Vec::<u32>::new());
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is left of a path below a directory.
+//! Computes the rest of a path below a directory.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What is left of `path` below `base`; `None` if it lies elsewhere or is `base` itself.
+/// The rest of `path` below `base`. `None` if the path lies elsewhere or is `base` itself.
 ///
-/// Walks ask for every file, by paths written as plainly as the base: then it can be told without looking at each name.
+/// Walks call this for every file, with paths in the same plain form as the base. Then comparing bytes is enough, and
+/// the components needn't be examined.
 pub(crate) fn below<'p>(path: &'p Path, base: &Path) -> Option<&'p Path> {
     let bytes = path.as_os_str().as_bytes().strip_prefix(base.as_os_str().as_bytes());
     if let Some([b'/', rest @ ..]) = bytes

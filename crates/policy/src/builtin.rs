@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lowest layer, compiled in.
+//! The built-in layer: the lowest one, compiled into the binary.
 
 use crate::layer::Layer;
 use crate::parse::parse;

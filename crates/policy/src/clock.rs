@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The time of day at which a sandbox's clock starts.
+//! Parses the time of day at which a sandbox's clock starts.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use crate::value::ValueError;
 #[serde(transparent)]
 pub struct StartTime(i64);
 
-/// The last second of the year 9999: C libraries write four digits.
+/// The last second of the year 9999: C libraries print years with four digits.
 pub const LATEST: i64 = 253_402_300_799;
 
 const DAY: i64 = 86_400;
 
 impl StartTime {
-    /// Seconds since 1970.
+    /// The time that lies this many seconds after 1970 began.
     ///
     /// # Errors
     /// When it lies outside the years 1970 to 9999.
@@ -34,7 +34,7 @@ impl StartTime {
     /// Reads `YYYY-MM-DD` (the day's beginning) or `YYYY-MM-DDTHH:MM:SSZ`, both in UTC.
     ///
     /// # Errors
-    /// For any other form, for days that no calendar has, and for leap seconds: the kernel's clock has none.
+    /// For any other form, for dates that don't exist, and for leap seconds: the kernel's clock has none.
     pub fn parse(text: &str) -> Result<Self, ValueError> {
         let wrong = || ValueError::Time { text: text.to_owned() };
         let (day, clock) = match text.split_once('T') {
@@ -65,7 +65,7 @@ impl StartTime {
     }
 }
 
-/// As [`StartTime::parse`] reads it.
+/// In the form that [`StartTime::parse`] reads.
 impl fmt::Display for StartTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut rest, clock) = (self.0 / DAY, self.0 % DAY);
@@ -84,14 +84,14 @@ impl fmt::Display for StartTime {
     }
 }
 
-/// Another time is another clock: neither is stricter.
+/// Two different times are different clocks: neither is stricter.
 impl Tighten for StartTime {
     fn loosens(&self, lock: &Self) -> bool {
         self != lock
     }
 }
 
-/// Three numbers of so many digits each.
+/// Three numbers with exactly this many digits each.
 fn numbers(text: &str, between: char, digits: [usize; 3]) -> Option<[i64; 3]> {
     let mut out = [0; 3];
     let mut parts = text.split(between);
@@ -115,7 +115,7 @@ const fn days_of(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days from 1970 to this one.
+/// The number of days from 1970 to this day.
 fn days_before(year: i64, month: i64, day: i64) -> i64 {
     let past = year - 1;
     let leap_days = (past / 4 - past / 100 + past / 400) - (1969 / 4 - 1969 / 100 + 1969 / 400);

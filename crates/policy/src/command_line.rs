@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Statements made by code: the options of the command line become a layer like any other.
+//! Builds a layer in code: the options of the command line become a layer like any other.
 //!
-//! `argument` is always the index of the argument, so that a message can point at it.
+//! `argument` is always the index of the argument, so that a message can point to it.
 
 use std::ffi::OsStr;
 
@@ -18,7 +18,7 @@ use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, ValueError, View
 use crate::word::{Chosen, List, Switch, Word};
 
 impl LayerPolicy {
-    /// The layer of this launch's arguments, with nothing in it yet.
+    /// The empty layer for this launch's arguments.
     #[must_use]
     pub fn command_line() -> Self {
         Self::empty(Layer::CommandLine, None)
@@ -37,7 +37,7 @@ impl LayerPolicy {
     /// `--ro P` is [`Access::Execute`]; `--rw P` is [`Access::Write`] and [`Access::Execute`].
     ///
     /// # Errors
-    /// When the text can't be meant as a path or pattern.
+    /// When the text is no valid path or pattern.
     pub fn add_path(
         &mut self,
         access: Access,
@@ -66,29 +66,29 @@ impl LayerPolicy {
         self
     }
 
-    /// States what keeps protected names from being made and changed.
+    /// States how protected names are protected.
     pub fn set_protect(&mut self, protect: Protect, argument: u32) -> &mut Self {
         self.settings.protect.push(self.state(protect, argument));
         self
     }
 
-    /// Adds to the protected names, or takes off them: a name, or `group:` and a group of the built-in ones.
+    /// Adds to the protected names, or removes from them: a name, or `group:` and a group of the built-in names.
     ///
     /// # Errors
-    /// When the text can't be meant as a name.
+    /// When the text is no valid name.
     pub fn add_name(&mut self, name: &str, protect: bool, argument: u32) -> Result<&mut Self, NameError> {
         let stated = self.state(NameChange { name: NameSubject::new(name)?, protect }, argument);
         self.settings.names.push(stated);
         Ok(self)
     }
 
-    /// States what of the network is there.
+    /// States the network mode.
     pub fn set_network(&mut self, mode: NetworkMode, argument: u32) -> &mut Self {
         self.settings.network.push(self.state(mode, argument));
         self
     }
 
-    /// Adds a host that may be talked to, or may not.
+    /// Adds a host that the command may or may not connect to.
     ///
     /// # Errors
     /// When the text names no host.
@@ -110,7 +110,7 @@ impl LayerPolicy {
         self
     }
 
-    /// Has the host listen for a port inside.
+    /// Publishes a port inside on the host.
     ///
     /// # Errors
     /// When the text isn't of the form `[ADDRESS:][HOSTPORT:]PORT`.
@@ -120,7 +120,7 @@ impl LayerPolicy {
         Ok(self)
     }
 
-    /// Adds a port of the host's loopback.
+    /// Makes a port of the host's loopback reachable inside.
     ///
     /// # Errors
     /// When the text is no port.
@@ -130,7 +130,7 @@ impl LayerPolicy {
         Ok(self)
     }
 
-    /// States through whom connections go out.
+    /// States the proxy for outgoing connections.
     ///
     /// # Errors
     /// When the text is no proxy's URL, nor `direct` or `environment`.
@@ -182,13 +182,13 @@ impl LayerPolicy {
         Ok(self)
     }
 
-    /// States whether to launch even if a guarantee can't be had.
+    /// States whether to launch even without a guarantee.
     pub fn set_best_effort(&mut self, yes: bool, argument: u32) -> &mut Self {
         self.settings.best_effort.push(self.state(yes, argument));
         self
     }
 
-    /// States whether descriptors that are terminals are kept.
+    /// States whether the command keeps descriptors that are terminals.
     pub fn set_inherit_terminal(&mut self, yes: bool, argument: u32) -> &mut Self {
         let stated = self.state(yes, argument);
         self.settings.inherit_terminal.push(stated);
@@ -228,7 +228,7 @@ impl LayerPolicy {
     /// Allows or refuses a system call.
     ///
     /// # Errors
-    /// When no call could be named so.
+    /// When no call can have this name.
     pub fn add_syscall(&mut self, name: &str, allow: bool, argument: u32) -> Result<&mut Self, ValueError> {
         let stated = self.state(SyscallRule::new(name, allow)?, argument);
         self.settings.syscalls.push(stated);
@@ -245,7 +245,7 @@ impl LayerPolicy {
     /// States a limit, given as text (`512M`, `90s`, `unlimited`).
     ///
     /// # Errors
-    /// When the text is no amount of what the limit counts.
+    /// When the text is no valid amount for this limit.
     pub fn set_limit_text(
         &mut self,
         limit: Limit,
@@ -256,17 +256,17 @@ impl LayerPolicy {
         Ok(self.set_limit(limit, amount, argument))
     }
 
-    /// Asks for a feature, or does without it.
+    /// Asks for a feature, or excludes it.
     pub fn want(&mut self, name: &str, wanted: bool, argument: u32) -> &mut Self {
         let want = self.state(Want { name: name.to_owned(), wanted }, argument);
         self.features.push(want);
         self
     }
 
-    /// Adds to a list.
+    /// Adds an entry to a list.
     ///
     /// # Errors
-    /// When it can't stand there.
+    /// When the entry isn't valid in this list.
     pub fn add_to(&mut self, list: List, text: &str, argument: u32) -> Result<&mut Self, ValueError> {
         list.check(text)?;
         let stated = self.state((list, text.to_owned()), argument);
@@ -274,10 +274,10 @@ impl LayerPolicy {
         Ok(self)
     }
 
-    /// Says a word.
+    /// States a key that takes a word.
     ///
     /// # Errors
-    /// When it can't be said there.
+    /// When the word isn't valid for this key.
     pub fn say(&mut self, word: Word, text: &str, argument: u32) -> Result<&mut Self, ValueError> {
         word.check(text)?;
         let stated = self.state((word, text.to_owned()), argument);
@@ -285,7 +285,7 @@ impl LayerPolicy {
         Ok(self)
     }
 
-    /// Chooses.
+    /// States a key that takes one of several words.
     pub fn choose(&mut self, chosen: Chosen, argument: u32) -> &mut Self {
         let chosen = self.state(chosen, argument);
         self.settings.chosen.push(chosen);

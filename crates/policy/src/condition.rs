@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Conditions of features: what must be so on a host. They are looked up; nothing is run for them.
+//! Conditions of features: what must be true on a host. The facts are only looked up; no program is run for them.
 
 use std::fmt;
 
 use crate::pattern::{PathPattern, PatternError};
 use crate::suggest;
 
-/// Something that is so on a host, or isn't.
+/// A fact about a host that can be true or false.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Fact {
-    /// Something is there.
+    /// A file exists at this path.
     Exists(PathPattern),
-    /// A program of this name is on the path.
+    /// A program of this name is on `PATH`.
     Program(String),
-    /// A variable is set; to this, if a value is given.
+    /// A variable is set; if a value is given, to this value.
     Variable(String, Option<String>),
-    /// Another feature is there.
+    /// Another feature is present.
     Feature(String),
-    /// The processor is of this kind, as `uname -m` prints it.
+    /// The processor is of this kind, as printed by `uname -m`.
     Machine(String),
 }
 
-/// A fact, or that it isn't so.
+/// A fact that must be true, or must be false.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Condition {
-    /// What.
+    /// The fact.
     pub fact: Fact,
-    /// `not` stands in front of it.
+    /// The fact must be false (`not` precedes it).
     pub negated: bool,
 }
 
-/// Why a text is no condition.
+/// Why a text is no valid condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
-    /// It begins with a word that is none of a condition.
+    /// The first word starts no condition.
     #[error("no condition begins with {word:?}")]
     Unknown {
         /// The word.
         word: String,
-        /// The nearest there is.
+        /// The most similar known word.
         nearest: Option<&'static str>,
     },
-    /// Nothing, or more than one word, follows.
+    /// No word or more than one word follows.
     #[error("`{word}` takes one word")]
     Operand {
         /// The word.
         word: &'static str,
     },
-    /// The path is none.
+    /// The path isn't valid.
     #[error(transparent)]
     Pattern(#[from] PatternError),
 }
@@ -71,7 +71,7 @@ impl Condition {
     /// Reads a condition.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the text is no valid condition.
     pub fn new(text: &str) -> Result<Self, ConditionError> {
         let text = text.trim();
         let (negated, text) = match text.strip_prefix("not ") {
@@ -106,7 +106,7 @@ impl Condition {
     }
 }
 
-/// As it is written.
+/// In the form in which a file states it.
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.negated {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What `~`, `.` and `${…}` stand for. The caller gathers it; this crate reads nothing.
+/// The values of `~`, `.` and `${…}`. The caller gathers them; this crate reads no files or environment.
 ///
-/// All paths are absolute and without links in them: a link in `cwd` would make `..` mean
-/// something else to the kernel than it means here.
+/// All paths must be absolute and contain no links: with a link in `cwd`, the kernel would resolve `..` to another
+/// directory than this crate does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Context {
     /// The home directory: `~`, `${home}`.
@@ -54,7 +54,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// Its id, made of its name if it has none: what portals take for an application's has a dot in it.
+    /// Its id. Without a stated id, one is made from the name: portals accept only application ids with a dot.
     #[must_use]
     pub fn id(&self) -> String {
         let made = || {
@@ -63,7 +63,7 @@ impl Application {
                 .chars()
                 .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
                 .collect();
-            // No part of a name on a bus begins with a digit.
+            // No part of a bus name may begin with a digit.
             let digit = part.starts_with(|c: char| c.is_ascii_digit());
             format!("palisade.{}{part}", if digit { "_" } else { "" })
         };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a policy says of a path: the one place where precedence is decided.
+//! Decides what the policy grants at a path. Precedence between rules is decided here and nowhere else.
 //!
-//! The rules that fit a path are grouped by rank (layer, then strength). Inside a rank the rules
-//! that fit most closely speak: the deeper the path at which a rule begins to hold, the closer; a
-//! plain path before a glob; of globs the one with the longer plain beginning. If several fit
-//! equally, deny beats hide beats tmpfs, and grants add up. The highest rank holds, except that a
-//! lock is a ceiling over all later layers: they may tighten what it says and never loosen it.
+//! The rules that match a path are grouped by rank (layer, then strength). Inside a rank the closest rules decide. A
+//! rule is closer if the path at which it starts to apply is deeper; a plain path is closer than a glob; between
+//! globs, the one with the longer plain beginning is closer. If several rules are equally close, deny beats hide
+//! beats tmpfs, and grants add up. The highest rank wins, with one exception: a lock limits all later layers. They
+//! may tighten what it states and never loosen it.
 
 use std::path::{Path, PathBuf};
 
@@ -14,40 +14,40 @@ use crate::layer::{Layer, Rank, Strength};
 use crate::resolve::{Moved, Place, Placed, Resolved, Specificity, depth, join};
 use crate::rule::{Access, Grant, PathRule};
 
-/// What the policy says of one path, and why.
+/// The policy's decision about one path, with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// The answer.
+    /// The decision.
     pub grant: Grant,
-    /// What of the host is there, if it is allowed.
+    /// The host path that is shown, if access is allowed.
     pub source: Option<PathBuf>,
-    /// The rules that make it so; none if nothing speaks of the path.
+    /// The rules that decided. Empty if no rule matches the path.
     pub because: Vec<PathRule>,
-    /// The rules that fit the path and don't count, lowest rank first.
+    /// Rules that match the path and were overridden, lowest rank first.
     pub overridden: Vec<PathRule>,
-    /// The lock over this path, whether or not it changed the answer.
+    /// The lock on this path, whether or not it changed the decision.
     pub lock: Option<PathRule>,
     /// The rule that protects this name from being created or changed.
     pub protected: Option<PathRule>,
 }
 
-/// A path that is to be made as the policy wants it.
+/// A path that the launch must set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectivePath {
     /// The path on the host.
     pub source: PathBuf,
     /// The path inside.
     pub destination: PathBuf,
-    /// What it is to be.
+    /// What the path must become.
     pub grant: Grant,
     /// The rule that decided.
     pub rule: PathRule,
 }
 
-/// A pattern whose matches are to be made as the policy wants them.
+/// A pattern whose matches the launch must set up.
 ///
-/// Walk [`base`](Self::base) on the host; for each path that [`matches`](Self::matches), ask
-/// [`Resolved::decide`] about [`inside`](Self::inside) of it.
+/// Walk [`base`](Self::base) on the host. For each path that [`matches`](Self::matches), call [`Resolved::decide`]
+/// with the result of [`inside`](Self::inside).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectiveGlob {
     /// The directory on the host in which the walk starts.
@@ -60,13 +60,13 @@ pub struct EffectiveGlob {
 }
 
 impl EffectiveGlob {
-    /// Whether the rule begins to hold at this host path.
+    /// Whether the rule starts to apply at this host path.
     #[must_use]
     pub fn matches(&self, host: &Path) -> bool {
         self.pattern.matches(host) || (host == self.base && self.pattern.begins(host).is_some())
     }
 
-    /// Whether its matches show elsewhere than at their own places.
+    /// Whether its matches appear inside at other paths than on the host.
     #[must_use]
     pub const fn is_moved(&self) -> bool {
         self.moved.is_some()
@@ -84,7 +84,7 @@ impl EffectiveGlob {
         }
     }
 
-    /// How many names below the base the deepest match lies; none if at any depth.
+    /// How many names below the base the deepest match lies. `None`: at any depth.
     #[must_use]
     pub fn depth(&self) -> Option<usize> {
         let skipped = depth(&self.base).saturating_sub(depth(self.pattern.base()));
@@ -92,28 +92,28 @@ impl EffectiveGlob {
     }
 }
 
-/// A glob of `protect_paths`, or one protected path.
+/// A protected path, or a glob of `protect_paths`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Protected {
     /// This path inside.
     Path(PathBuf, PathRule),
-    /// What matches.
+    /// Every path that matches.
     Glob(EffectiveGlob),
 }
 
-/// What the rules of one rank say.
+/// The decision of the rules of one rank.
 struct RankDecision<'a> {
     grant: Grant,
     source: PathBuf,
-    /// The rules that make it so.
+    /// The rules that decided.
     rules: Vec<&'a Placed>,
-    /// The rules that had a say: those that spoke though a lock answered in their stead, and the
-    /// locks themselves. Without one of them the answer could be another.
+    /// All rules that influenced the decision: rules that a lock replaced, and the locks themselves. Without any of
+    /// them the decision could be different.
     spoke: Vec<&'a Placed>,
 }
 
 impl<'a> RankDecision<'a> {
-    /// Takes away what a lock doesn't allow.
+    /// Removes what a lock doesn't allow.
     fn limit(&mut self, lock: &RankDecision<'a>) {
         self.spoke.extend(&lock.spoke);
         let within = self.grant.within(lock.grant);
@@ -129,14 +129,14 @@ impl<'a> RankDecision<'a> {
     }
 }
 
-/// What holds over several ranks.
+/// The decision over several ranks.
 #[derive(Default)]
 struct Combined<'a> {
     holds: Option<RankDecision<'a>>,
     /// The lock on the path inside.
     lock: Option<(Layer, RankDecision<'a>)>,
-    /// Locks on host paths that rules may have mapped here. They limit what comes from that host
-    /// path and say nothing of the place, so they never grant.
+    /// Locks on host paths that rules may have mapped to this path. They limit what is shown from that host path.
+    /// They state nothing about the path itself, so they never grant access.
     host_locks: Vec<(Layer, RankDecision<'a>)>,
 }
 
@@ -173,8 +173,8 @@ impl<'a> Combined<'a> {
         self.host_locks.push((layer, lock));
     }
 
-    /// Whether a rule may speak: something else in the place of what a lock allows would not be
-    /// what was locked.
+    /// Whether a rule is considered. If a lock allows a host path here, a later rule may not show another host path
+    /// in its place.
     fn admits(&self, placed: &Placed, path: &Path) -> bool {
         let Some((layer, lock)) = &self.lock else {
             return true;
@@ -186,14 +186,14 @@ impl<'a> Combined<'a> {
         placed.rank().layer <= *layer || !both_allow || lock.source == placed.source_of(path)
     }
 
-    /// The locks that have a say here.
+    /// The locks that matter here.
     fn locks(&self) -> impl Iterator<Item = &RankDecision<'a>> {
         let source = self.holds.as_ref().map(|answer| &answer.source);
         let host = self.host_locks.iter().filter(move |(_, lock)| Some(&lock.source) == source);
         self.lock.iter().chain(host).map(|(_, answer)| answer)
     }
 
-    /// Whether a rule that begins at `place` has a say.
+    /// Whether a rule that starts to apply at `place` influenced the decision.
     fn involves(&self, place: &Path) -> bool {
         self.holds
             .iter()
@@ -207,7 +207,7 @@ impl<'a> Combined<'a> {
     }
 }
 
-/// What the closest of the rules of one rank say of `path`.
+/// The decision of the closest rules of one rank about `path`.
 fn decision_of<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option<RankDecision<'a>> {
     let closest = fitting.iter().map(|(_, closeness)| *closeness).max()?;
     let speaking: Vec<&Placed> =
@@ -219,7 +219,7 @@ fn decision_of<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option
             return Some(RankDecision { grant, source: first.source_of(path), spoke: rules.clone(), rules });
         }
     }
-    // Two host paths can't be in one place: the one stated last is.
+    // Only one host path can be shown at a place: the last one stated.
     let source = speaking.last()?.source_of(path);
     let rules: Vec<&Placed> = speaking.into_iter().filter(|rule| rule.source_of(path) == source).collect();
     let has = |access| rules.iter().any(|rule| rule.rule.access == access);
@@ -231,7 +231,7 @@ fn decision_of<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Option
     })
 }
 
-/// Goes through the ranks. `fitting` is sorted by rank.
+/// Combines the ranks. `fitting` is sorted by rank.
 fn combine<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Combined<'a> {
     let mut combined = Combined::default();
     for group in fitting.chunk_by(|(a, _), (b, _)| a.rank() == b.rank()) {
@@ -260,7 +260,7 @@ fn combine<'a>(path: &Path, fitting: &[(&'a Placed, Specificity)]) -> Combined<'
 }
 
 impl Resolved {
-    /// The rules that fit a path, sorted by rank and then as stated.
+    /// The rules that match a path, sorted by rank and then in the order stated.
     fn fitting(&self, path: &Path, globs: bool) -> Vec<(&Placed, Specificity)> {
         let mut found: Vec<(usize, Specificity)> = Vec::new();
         let literal = path.ancestors().filter_map(|place| self.by_path.get(place)).flatten();
@@ -274,9 +274,9 @@ impl Resolved {
         found.into_iter().map(|(at, closeness)| (&self.rules[at], closeness)).collect()
     }
 
-    /// What the policy says of one path inside the sandbox, and why.
+    /// The policy's decision about one path inside the sandbox, with its reasons.
     ///
-    /// `path` is absolute, without `.`, `..` and links; the caller has looked those up.
+    /// `path` must be absolute, without `.`, `..` and links; the caller has resolved those.
     #[must_use]
     pub fn decide(&self, path: &Path) -> Decision {
         let fitting = self.fitting(path, true);
@@ -305,11 +305,11 @@ impl Resolved {
         Decision { grant, source, because, overridden, lock, protected }
     }
 
-    /// The paths that rules name, after precedence: those wholly overridden are gone. Sorted
-    /// shallow to deep, which is the order to mount them in.
+    /// The paths that rules name, after precedence. Completely overridden ones are left out. Sorted from shallow to
+    /// deep, which is the order for mounting.
     ///
-    /// Below the deepest of them that is an ancestor of a path, only a match of one of
-    /// [`globs`](Self::globs) can say something else of that path.
+    /// For any path inside, the deepest of these that is an ancestor decides. Only a match of one of
+    /// [`globs`](Self::globs) can override it.
     #[must_use]
     pub fn effective(&self) -> Vec<EffectivePath> {
         let mut paths: Vec<EffectivePath> =
@@ -321,8 +321,8 @@ impl Resolved {
         paths
     }
 
-    /// What each rank says of each path that rules name and show at its own place, whatever other ranks say. Lower ranks
-    /// of a path come first.
+    /// The decision of each rank alone, for each path that a rule names without mapping it elsewhere. Lower ranks of
+    /// a path come first.
     #[must_use]
     pub fn stated(&self) -> Vec<EffectivePath> {
         let mut paths: Vec<EffectivePath> =
@@ -331,7 +331,8 @@ impl Resolved {
         paths
     }
 
-    /// The same of one path, which rules name or patterns find: what begins to hold there.
+    /// The same for one path that a rule names or a pattern finds. Only rules that start to apply exactly there
+    /// count.
     #[must_use]
     pub fn stated_at(&self, place: &Path) -> Vec<EffectivePath> {
         let mut own = self.fitting(place, true);
@@ -366,13 +367,14 @@ impl Resolved {
         })
     }
 
-    /// The patterns whose matches the policy speaks of; those wholly overridden are gone.
+    /// The patterns whose matches must be set up. Completely overridden patterns are left out.
     #[must_use]
     pub fn globs(&self) -> Vec<EffectiveGlob> {
         self.globs_that(|placed| !self.wholly_overridden(placed))
     }
 
-    /// The others: of the names that they find later ranks have said something, but not of what a link there leads to.
+    /// The overridden patterns. Later ranks override them at the names that they find, but not at the target of a
+    /// link there.
     #[must_use]
     pub fn overridden_globs(&self) -> Vec<EffectiveGlob> {
         self.globs_that(|placed| placed.moved.is_none() && self.wholly_overridden(placed))
@@ -383,9 +385,9 @@ impl Resolved {
         all.filter(|placed| wanted(placed)).filter_map(effective_glob).collect()
     }
 
-    /// Whether a later rank speaks of everything below the directory that a glob begins in.
+    /// Whether a rule of a later rank applies to everything below the base of a glob.
     fn wholly_overridden(&self, glob: &Placed) -> bool {
-        // Under a lock a later rule may be passed over, and then the glob holds after all.
+        // With a lock, a later rule may be skipped, and then the glob applies after all.
         if self.rules.iter().any(|placed| placed.rule.strength == Strength::Locked) {
             return false;
         }
@@ -400,7 +402,7 @@ impl Resolved {
             .any(|&at| self.rules[at].rank() > glob.rank())
     }
 
-    /// The names that can't be created or changed. What that takes is the planner's business.
+    /// The names that can't be created or changed. The planner decides how to protect them.
     #[must_use]
     pub fn protected(&self) -> Vec<Protected> {
         self.protect
@@ -412,12 +414,12 @@ impl Resolved {
             .collect()
     }
 
-    /// The host path that the rule holding at `path` speaks of, also where that is refused.
+    /// The host path of the rule that decides at `path`, even if access is refused.
     pub(crate) fn source_at(&self, path: &Path) -> PathBuf {
         combine(path, &self.fitting(path, true)).holds.map_or_else(|| path.to_owned(), |answer| answer.source)
     }
 
-    /// What the policy would say of `path` with `added` at the end of the last layer.
+    /// The policy's grant at `path` if `added` were stated at the end of the last layer.
     pub(crate) fn grant_with(&self, path: &Path, added: &[Placed]) -> Grant {
         let mut fitting = self.fitting(path, true);
         for placed in added {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which environment variables go in, and why.
+//! Decides which environment variables the command inherits, and why.
 //!
-//! This runs at every launch, on some fifty variables, so it matches bytes with a hand-written
-//! `*` and compiles nothing. [`Filter`] is plain data and can be stored in a plan.
+//! This runs at every launch, on some fifty variables. So it matches bytes with a hand-written `*` and compiles
+//! nothing. [`Filter`] is plain data and can be stored in a plan.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,13 +15,13 @@ mod builtin;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EnvironmentRule {
-    /// Variables whose names match are inherited.
+    /// The command inherits variables whose names match.
     Keep(String),
-    /// Variables whose names match are not.
+    /// The command doesn't inherit variables whose names match.
     Remove(String),
-    /// The variable has this value, whatever is inherited.
+    /// The variable has this value, whatever value the caller has.
     Set {
-        /// Its name; no pattern.
+        /// Its name. Not a pattern.
         name: String,
         /// Its value.
         value: String,
@@ -29,7 +29,7 @@ pub enum EnvironmentRule {
 }
 
 impl EnvironmentRule {
-    /// Keeps what matches; `*` stands for any characters.
+    /// Keeps variables whose names match. `*` stands for any characters.
     ///
     /// # Errors
     /// When no variable can have this name.
@@ -37,7 +37,7 @@ impl EnvironmentRule {
         Ok(Self::Keep(checked_name(glob)?))
     }
 
-    /// Removes what matches; `*` stands for any characters.
+    /// Removes variables whose names match. `*` stands for any characters.
     ///
     /// # Errors
     /// When no variable can have this name.
@@ -64,7 +64,7 @@ impl EnvironmentRule {
         }
     }
 
-    /// Greater is more specific; between equals, removing beats setting beats keeping.
+    /// A greater value is more specific. Between equally specific rules, removing beats setting beats keeping.
     fn specificity(&self) -> (bool, usize, usize, u8) {
         let (text, glob, strictness) = match self {
             Self::Keep(text) => (text, true, 0),
@@ -80,7 +80,7 @@ impl EnvironmentRule {
         )
     }
 
-    /// Whether it lets in something that `lock` keeps out. A locked value stands against all else.
+    /// Whether it lets a variable in that `lock` keeps out. A locked value can't be changed by any other rule.
     fn loosens(&self, lock: &Self) -> bool {
         match (lock, self) {
             (Self::Keep(_), _) | (Self::Remove(_), Self::Remove(_)) => false,
@@ -97,10 +97,10 @@ fn checked_name(name: &str) -> Result<String, ValueError> {
     Ok(name.to_owned())
 }
 
-/// Whether `name` matches `glob`, in which `*` stands for any bytes, also none.
+/// Whether `name` matches `glob`. `*` stands for any bytes, or none.
 ///
-/// The plain beginning and end are compared first: they settle nearly every variable at once, and
-/// all of it for a glob with one star. Only the last star of the middle is ever retried.
+/// The plain beginning and end are compared first. They decide nearly every variable at once, and every glob with one
+/// star. Only the last star in the middle is ever retried.
 #[must_use]
 pub fn matches(glob: &[u8], name: &[u8]) -> bool {
     let Some(first) = glob.iter().position(|byte| *byte == b'*') else {
@@ -138,31 +138,31 @@ fn matches_middle(glob: &[u8], name: &[u8]) -> bool {
     glob[g..].iter().all(|byte| *byte == b'*')
 }
 
-/// What becomes of one variable.
+/// What happens to one variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate<'a> {
     /// It is inherited.
     Kept,
-    /// It is not.
+    /// It is not inherited.
     Removed,
     /// It has this value.
     Set(&'a str),
 }
 
-/// Why.
+/// The reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason<'a> {
-    /// No rule speaks of it, so it is inherited.
+    /// No rule matches it, so it is inherited.
     Unmentioned,
-    /// The built-in list names it: this entry of it.
+    /// This entry of the built-in list removes it.
     BuiltIn(&'static str),
     /// A rule of the policy.
     Rule(&'a Sourced<EnvironmentRule>),
 }
 
-/// The rules of a policy, in the order in which they are asked.
+/// The rules of a policy, in the order in which they are evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Filter {
     /// Sorted by rank; inside a rank the most specific first.
@@ -170,16 +170,15 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Orders rules for asking. `rules` are sorted by rank.
+    /// Sorts rules for evaluation. The given `rules` are sorted by rank.
     pub(crate) fn new(mut rules: Vec<Sourced<EnvironmentRule>>) -> Self {
-        // Stable, and reversed before, so that of two equal statements the last one holds.
+        // The sort is stable. Reversed first, so that the later one of two equal statements wins.
         rules.reverse();
         rules.sort_by_key(|rule| (rule.rank(), std::cmp::Reverse(rule.value.specificity())));
         Self { rules }
     }
 
-    /// Gives a variable a value that only the launch knows. What is locked stands against it, and what the command
-    /// line says.
+    /// Gives a variable a value that only the launch knows. Locks and the command line override it.
     ///
     /// # Errors
     /// When no variable can have this name or value.
@@ -191,13 +190,13 @@ impl Filter {
         Ok(())
     }
 
-    /// What becomes of the variable `name`, and why.
+    /// What happens to the variable `name`, and why.
     #[must_use]
     pub fn judge(&self, name: &[u8]) -> (Fate<'_>, Reason<'_>) {
         let mut holds: Option<&Sourced<EnvironmentRule>> = None;
         let mut lock: Option<&Sourced<EnvironmentRule>> = None;
         for rule in &self.rules {
-            // The first match of a rank is its most specific one; the others don't speak.
+            // The first match of a rank is its most specific one; the other matches are ignored.
             let answered = [holds, lock].into_iter().flatten();
             if !rule.value.matches(name) || answered.into_iter().any(|r| r.rank() == rule.rank()) {
                 continue;
@@ -239,7 +238,7 @@ impl Filter {
         })
     }
 
-    /// Whether this rule, and no other, decides on its own name.
+    /// Whether this very rule decides about its variable.
     fn judged(&self, rule: &Sourced<EnvironmentRule>) -> bool {
         let EnvironmentRule::Set { name, .. } = &rule.value else {
             return false;
@@ -247,7 +246,7 @@ impl Filter {
         matches!(self.judge(name.as_bytes()).1, Reason::Rule(by) if std::ptr::eq(by, rule))
     }
 
-    /// The environment inside: what is kept of `inherited`, then what the policy sets.
+    /// The environment inside: the variables kept from `inherited`, then those that the policy sets.
     pub fn apply<'a, 'v: 'a>(
         &'a self,
         inherited: impl IntoIterator<Item = (&'v [u8], &'v [u8])>,
@@ -258,7 +257,7 @@ impl Filter {
         inside
     }
 
-    /// What of `inherited` doesn't go in as it is, and why.
+    /// The variables of `inherited` that are removed or changed, and why.
     pub fn changed<'a, 'v: 'a>(
         &'a self,
         inherited: impl IntoIterator<Item = &'v [u8]>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a pattern as written to an absolute place.
+//! Expands a pattern to absolute paths on this host.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,7 +12,7 @@ use crate::glob::Glob;
 use crate::layer::Layer;
 use crate::pattern::{PathPattern, SPECIAL, Token, Variable};
 
-/// Why a pattern has no place on this host.
+/// Why a pattern can't be expanded on this host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpandError {
     /// `${project}` without a project, `${runtime}` without a runtime directory.
@@ -21,7 +21,7 @@ pub enum ExpandError {
         /// The variable's name.
         variable: String,
     },
-    /// A path of the context isn't absolute or isn't plain.
+    /// A path of the context isn't absolute, or contains `.` or `..`.
     #[error("`{variable}` is {path:?}, which is no absolute path without `.` and `..`")]
     NotAbsolute {
         /// The variable's name.
@@ -29,7 +29,7 @@ pub enum ExpandError {
         /// Its value.
         path: PathBuf,
     },
-    /// What it stands for holds what can't be in a file name.
+    /// The variable's value contains a character that a file name can't contain.
     #[error("`{variable}` is {value:?}, which can't be part of a path")]
     BadName {
         /// The variable's name.
@@ -37,27 +37,27 @@ pub enum ExpandError {
         /// Its value.
         value: OsString,
     },
-    /// A working or home directory whose name isn't UTF-8 stands behind a glob.
+    /// The pattern is a glob, and a working or home directory in it isn't UTF-8.
     #[error("a variable behind `*` holds bytes that are not UTF-8")]
     GlobNotUtf8,
 }
 
-/// What a pattern stands for.
+/// The expansion of a pattern.
 #[derive(Debug, Clone)]
 pub(crate) enum Expanded {
     /// One path, absolute and normal.
     Path(PathBuf),
-    /// Any path below a directory that matches.
+    /// Any matching path below a directory.
     Glob(GlobPattern),
 }
 
-/// A compiled pattern: the directory under which it holds, and what follows.
+/// A compiled pattern: a base directory, and a glob below it.
 ///
-/// The plain beginning tells where a walk has to begin.
+/// A walk starts at the base.
 #[derive(Debug, Clone)]
 pub struct GlobPattern {
     base: PathBuf,
-    /// What follows the base, as it would be written.
+    /// The text of the glob below the base, as a policy would state it.
     written: Arc<str>,
     glob: Glob,
 }
@@ -71,36 +71,37 @@ impl PartialEq for GlobPattern {
 impl Eq for GlobPattern {}
 
 impl GlobPattern {
-    /// The deepest directory that is an ancestor of everything that matches.
+    /// The deepest directory that is an ancestor of every match.
     #[must_use]
     pub fn base(&self) -> &Path {
         &self.base
     }
 
-    /// What follows the base, as it would be written.
+    /// The text of the glob below the base, as a policy would state it.
     pub(crate) fn written(&self) -> &str {
         &self.written
     }
 
-    /// How many names below the base a match is; none if at any depth.
+    /// How many names below the base a match lies. `None`: at any depth.
     #[must_use]
     pub fn depth(&self) -> Option<usize> {
         self.glob.depth()
     }
 
-    /// Whether this very path matches.
+    /// Whether this path itself matches.
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {
         below(path, &self.base).is_some_and(|rest| self.glob.matches(rest.as_os_str().as_bytes()))
     }
 
-    /// How many names at the end of a match make it one: all below the base, or fewer if the pattern begins with `**`.
+    /// How many names at the end of a matching path decide that it matches: all below the base, or fewer if the
+    /// pattern begins with `**`.
     #[must_use]
     pub fn decisive(&self, path: &Path) -> usize {
         below(path, &self.base).map_or(0, |rest| self.glob.decisive(rest.as_os_str().as_bytes()))
     }
 
-    /// The shallowest of `path` and its ancestors that matches: where the rule begins to hold.
+    /// The shallowest match among `path` and its ancestors: there the rule starts to apply.
     #[must_use]
     pub fn begins(&self, path: &Path) -> Option<PathBuf> {
         let rest = path.strip_prefix(&self.base).ok()?;
@@ -115,20 +116,20 @@ impl GlobPattern {
     }
 }
 
-/// What a pattern stands for on this host.
+/// The expansion of a pattern on this host.
 #[derive(Debug, Clone)]
 pub enum Place {
     /// One path, absolute and normal.
     Path(PathBuf),
-    /// Whatever matches.
+    /// Every path that matches.
     Glob(GlobPattern),
 }
 
 impl Place {
-    /// Puts a pattern, stated in a layer, in its place.
+    /// Expands a pattern that a layer states.
     ///
     /// # Errors
-    /// When it refers to what this launch doesn't have.
+    /// When the pattern refers to a value that this launch doesn't have.
     pub fn of(pattern: &PathPattern, layer: Layer, context: &Context) -> Result<Self, ExpandError> {
         Ok(match expand(pattern, layer, context)? {
             Expanded::Path(path) => Self::Path(path),
@@ -137,14 +138,14 @@ impl Place {
     }
 }
 
-/// Puts a pattern in its place.
+/// Expands a pattern.
 pub(crate) fn expand(
     pattern: &PathPattern,
     layer: Layer,
     context: &Context,
 ) -> Result<Expanded, ExpandError> {
     let tokens = anchored(pattern, layer, context)?;
-    // The plain beginning ends at the last separator before the first glob.
+    // The plain beginning ends at the last separator before the first glob character.
     let first_glob = tokens.iter().position(Token::is_glob);
     let split = match first_glob {
         None => tokens.len(),
@@ -158,7 +159,7 @@ pub(crate) fn expand(
     Ok(Expanded::Glob(GlobPattern { base, written, glob: Glob::new(&tokens[split..]) }))
 }
 
-/// The pattern's pieces with variables replaced, beginning with a separator.
+/// The pattern's tokens with variables replaced. The first is a separator.
 fn anchored(pattern: &PathPattern, layer: Layer, context: &Context) -> Result<Vec<Token>, ExpandError> {
     let tokens = pattern.tokens();
     let absolute = match tokens.first() {
@@ -179,7 +180,7 @@ fn anchored(pattern: &PathPattern, layer: Layer, context: &Context) -> Result<Ve
         };
         put_path(name, start, &mut out)?;
         out.push(Token::Separator);
-        // A bare name with a glob holds at any depth, as it does in every ignore file.
+        // A glob without a slash matches at any depth, as in every ignore file.
         if pattern.is_glob() && !tokens.contains(&Token::Separator) {
             out.extend([Token::DoubleStar, Token::Separator]);
         }
@@ -188,7 +189,7 @@ fn anchored(pattern: &PathPattern, layer: Layer, context: &Context) -> Result<Ve
         match token {
             Token::Home => put_path("home", &context.home, &mut out)?,
             Token::Variable(variable) => {
-                // A project's file is somebody else's: what the user's variables say is none of its business.
+                // Another person wrote the project's file: it must not read the user's variables.
                 if layer == Layer::Project && matches!(variable, Variable::Environment(_) | Variable::X11) {
                     return Err(ExpandError::Unset { variable: variable.name().to_owned() });
                 }
@@ -222,7 +223,7 @@ fn put_variable(variable: Variable, context: &Context, out: &mut Vec<Token>) -> 
             let value = context.environment.get(OsStr::new(name)).filter(|value| !value.is_empty());
             let value = value.ok_or_else(unset)?;
             if value.as_bytes().starts_with(b"/") {
-                // What stands in front of it is for those that are relative to that.
+                // The value is an absolute path, so it replaces everything before it.
                 out.clear();
                 return put_path(name, Path::new(value), out);
             }
@@ -231,7 +232,7 @@ fn put_variable(variable: Variable, context: &Context, out: &mut Vec<Token>) -> 
     }
 }
 
-/// Appends what is one name of a path.
+/// Appends a single component of a path.
 fn put_name(variable: &str, name: &OsStr, out: &mut Vec<Token>) -> Result<(), ExpandError> {
     let bytes = name.as_bytes();
     if bytes.is_empty()
@@ -245,7 +246,7 @@ fn put_name(variable: &str, name: &OsStr, out: &mut Vec<Token>) -> Result<(), Ex
     Ok(())
 }
 
-/// Appends a path of the context, each of its characters standing for itself.
+/// Appends a path of the context. Each of its characters stands for itself.
 fn put_path(variable: &str, path: &Path, out: &mut Vec<Token>) -> Result<(), ExpandError> {
     use std::path::Component;
     let plain = path.is_absolute()
@@ -260,7 +261,7 @@ fn put_path(variable: &str, path: &Path, out: &mut Vec<Token>) -> Result<(), Exp
     Ok(())
 }
 
-/// Joins plain pieces into a path without empty names, `.` and `..`.
+/// Joins plain tokens to a path without empty components, `.` and `..`.
 fn normal(tokens: &[Token]) -> PathBuf {
     let mut path = PathBuf::from("/");
     for part in tokens.split(|token| *token == Token::Separator) {
@@ -273,7 +274,7 @@ fn normal(tokens: &[Token]) -> PathBuf {
             .collect();
         match name.as_slice() {
             b"" | b"." => {}
-            // Only in front of all names, after the working directory, which holds no links.
+            // `..` can stand only at the beginning, directly after the working directory, which contains no links.
             b".." => {
                 path.pop();
             }
@@ -283,7 +284,7 @@ fn normal(tokens: &[Token]) -> PathBuf {
     path
 }
 
-/// Writes pieces with slashes between them. Empty names and `.` are left out, as in a plain path.
+/// Writes tokens with slashes between components. Leaves out empty components and `.`, as in a plain path.
 fn written_text(tokens: &[Token]) -> Result<String, ExpandError> {
     let mut parts: Vec<String> = Vec::new();
     for part in tokens.split(|token| *token == Token::Separator) {
@@ -295,7 +296,7 @@ fn written_text(tokens: &[Token]) -> Result<String, ExpandError> {
     Ok(parts.join("/"))
 }
 
-/// As in a policy file.
+/// In the syntax of a policy file.
 fn written_part(part: &[Token]) -> Result<String, ExpandError> {
     let mut text: Vec<u8> = Vec::new();
     for token in part {
@@ -314,7 +315,7 @@ fn written_part(part: &[Token]) -> Result<String, ExpandError> {
                 text.extend(members.as_bytes());
                 text.push(b']');
             }
-            // Replaced before.
+            // These tokens were replaced before.
             Token::Separator | Token::Home | Token::Variable(_) => {}
         }
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which features a launch has: asked for, needed by others, done without.
+//! Decides which features a launch has: those that are asked for, and those that others need, without those that are
+//! excluded.
 //!
-//! A feature is there as long as something that is there needs it, which is to say: those are there that can be
-//! reached from what is asked for without passing through one that is left out. So leaving one out takes exactly what
-//! only it needed along, without any counting that could go wrong, and circles are harmless.
+//! A feature is present if it can be reached from a requested feature without passing through an excluded one. So
+//! excluding a feature also removes the features that only it needed. No counting is needed that could go wrong, and
+//! circular needs are harmless.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -12,45 +13,45 @@ use crate::condition::{Condition, Fact};
 use crate::layer::{Layer, Origin, Sourced};
 use crate::settings::LayerPolicy;
 
-/// More features than this in one launch are a mistake; a browser has some thirty.
+/// More features than this in one launch are a mistake. A browser has about thirty.
 const MOST: usize = 512;
 
-/// A feature that is wanted, or isn't.
+/// A feature that is wanted or excluded.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Want {
     /// Its name.
     pub name: String,
-    /// `features` or `without`.
+    /// True in `features`, false in `without`.
     pub wanted: bool,
 }
 
-/// Why a launch can't have the features that it asks for.
+/// Why a launch can't have the requested features.
 #[derive(Debug, thiserror::Error)]
 pub enum FeatureError<E: std::error::Error + 'static> {
-    /// One can't be read.
+    /// A feature can't be read.
     #[error(transparent)]
     Find(#[from] E),
     /// There are too many.
     #[error("more than {MOST} features")]
     TooMany,
-    /// Two of them can't be there together.
+    /// Two of the features conflict.
     #[error(transparent)]
     Conflict(Box<Conflict>),
 }
 
-/// Two features that can't be there together.
+/// Two features that conflict.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("features {one:?} and {other:?} conflict ({origin}): {}, and {}", Way(one_way), Way(other_way))]
 pub struct Conflict {
-    /// The one that says so.
+    /// The feature that states the conflict.
     pub one: String,
-    /// The one it speaks of.
+    /// The feature that it conflicts with.
     pub other: String,
-    /// Where it says so.
+    /// The place of that statement.
     pub origin: Origin,
-    /// What needs the one, up to what was asked for.
+    /// The chain of features that leads to the first one, from the request on.
     pub one_way: Vec<String>,
-    /// What needs the other.
+    /// The chain that leads to the other one.
     pub other_way: Vec<String>,
 }
 
@@ -73,10 +74,10 @@ impl fmt::Display for Way<'_> {
     }
 }
 
-/// Why a feature isn't there.
+/// Why a feature isn't present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeftOut {
-    /// Somebody does without it.
+    /// A policy excludes it.
     Without(Origin),
     /// A condition doesn't hold.
     Condition(Sourced<Condition>),
@@ -85,29 +86,29 @@ pub enum LeftOut {
 /// The features of a launch.
 #[derive(Debug, Clone, Default)]
 pub struct Features {
-    /// What they say; each after those that it needs.
+    /// The policies of the present features. Each comes after the features that it needs.
     pub present: Vec<LayerPolicy>,
-    /// Those that were asked for or needed and aren't there, by name.
+    /// The features that were requested or needed and aren't present, by name.
     pub left_out: BTreeMap<String, LeftOut>,
-    /// What each is needed by, the first that was found; nothing for what was asked for.
+    /// For each feature, the first found feature that needs it. `None` for a requested one.
     pub needed_by: BTreeMap<String, Option<String>>,
 }
 
 /// Finds the features of a launch.
 ///
-/// `asked`: what files and the command line want and do without, lowest layer first; of two statements about one
-/// feature the later holds. `find` reads a feature of a layer not above the one given. `holds` looks at the host, for a
-/// condition that a layer states.
+/// `asked`: the features that files and the command line want or exclude, lowest layer first. The later of two
+/// statements about one feature wins. `find` reads a feature that comes from the given layer or a lower one. `holds`
+/// evaluates a fact on the host, for a condition of the given layer.
 ///
 /// # Errors
-/// When a feature can't be read, or two that are there conflict.
+/// When a feature can't be read, or two present ones conflict.
 pub fn resolve<E: std::error::Error + 'static>(
     asked: &[Sourced<Want>],
     find: &mut dyn FnMut(&str, Layer, &Origin) -> Result<LayerPolicy, E>,
     holds: &mut dyn FnMut(&Fact, Layer) -> bool,
 ) -> Result<Features, FeatureError<E>> {
     let mut search = Search { found: BTreeMap::new(), find, holds };
-    // What conditions on other features refer to: everything that is reached without such conditions.
+    // Conditions on other features refer to this set: the features that are reached if such conditions are ignored.
     let all = search.reach(asked, None)?.needed_by;
     let reached = search.reach(asked, Some(&all))?;
     let mut found = search.found;
@@ -123,10 +124,10 @@ pub fn resolve<E: std::error::Error + 'static>(
     })
 }
 
-/// Up to which layer a feature may come from that is wanted by something of this layer.
+/// The highest layer from which a feature may come if something of this layer wants it.
 ///
-/// What an administrator builds on can't come from a user, or else its locks would be gone. What is built in locks
-/// nothing, and a user's feature may well take the place of a shipped one.
+/// A feature that an administrator wants can't come from a user, or else its locks would be lost. The built-in layer
+/// locks nothing, and a user's feature may replace a shipped one.
 const fn ceiling(layer: Layer) -> Layer {
     match layer {
         Layer::Distribution => Layer::Distribution,
@@ -135,7 +136,7 @@ const fn ceiling(layer: Layer) -> Layer {
     }
 }
 
-/// What has been read, and how to read and ask more.
+/// The features read so far, and functions to read more and to evaluate facts.
 struct Search<'f, E> {
     found: BTreeMap<String, LayerPolicy>,
     find: &'f mut dyn FnMut(&str, Layer, &Origin) -> Result<LayerPolicy, E>,
@@ -146,7 +147,7 @@ struct Search<'f, E> {
 struct Reached {
     left_out: BTreeMap<String, LeftOut>,
     needed_by: BTreeMap<String, Option<String>>,
-    /// What was asked for, in the order in which it was.
+    /// The requested features, in the order of the requests.
     roots: Vec<String>,
 }
 
@@ -170,18 +171,18 @@ impl Pending {
 }
 
 impl<E: std::error::Error + 'static> Search<'_, E> {
-    /// Everything that can be reached from what is asked for. `features`: those that there are for conditions; without
-    /// it such conditions hold.
+    /// All features that can be reached from the requested ones. `features` is the set for conditions on features.
+    /// Without it, such conditions count as true.
     fn reach(
         &mut self,
         asked: &[Sourced<Want>],
         features: Option<&BTreeMap<String, Option<String>>>,
     ) -> Result<Reached, FeatureError<E>> {
-        // The last statement about each.
+        // The last statement about each feature.
         let stated: BTreeMap<&str, &Sourced<Want>> =
             asked.iter().map(|want| (want.value.name.as_str(), want)).collect();
-        // One that a lower layer wants, too, may have to be read again, from there: then all is different, and begins
-        // anew. Each time a feature comes from a lower layer, so it ends.
+        // If a lower layer also wants a feature, it may have to be read again, from a lower layer. That changes the
+        // result, so the search starts again. It ends, because each restart moves a feature to a lower layer.
         'anew: loop {
             let mut reached = Reached::default();
             let wanted = asked.iter().filter(|want| want.value.wanted);
@@ -254,10 +255,10 @@ fn check_conflicts<E: std::error::Error + 'static>(
 }
 
 impl Reached {
-    /// What needs a feature, from what was asked for to itself.
+    /// The chain of features from a requested one to this one.
     fn way(&self, name: &str) -> Vec<String> {
         let mut way = vec![name.to_owned()];
-        // Each was reached by one that had been reached before: no circles.
+        // There are no circles: each feature was reached from one that was reached earlier.
         while let Some(Some(by)) = way.last().and_then(|last| self.needed_by.get(last)) {
             way.push(by.clone());
         }
@@ -266,7 +267,7 @@ impl Reached {
     }
 }
 
-/// Adds a feature behind all that it needs.
+/// Adds a feature after all features that it needs.
 fn visit(
     name: &str,
     found: &BTreeMap<String, LayerPolicy>,

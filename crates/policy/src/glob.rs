@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Matching a path, byte for byte, against what follows the plain beginning of a pattern.
+//! Matches a path, byte for byte, against the glob part of a pattern.
 //!
-//! The path is compared name by name, so nothing but `**` ever matches a separator. The tests compare
-//! each decision with the crate `globset`, which was used here before: it compiles every pattern with a
-//! regular expression engine, whose build took longer than that of this whole crate.
+//! The path is compared component by component, so only `**` ever matches a separator. The tests compare each result
+//! with the crate `globset`, which this module replaced: `globset` compiles every pattern with a regular expression
+//! engine, which took longer to build than this whole crate.
 
 use crate::pattern::Token;
 
-/// A compiled pattern: the names of a path, in order.
+/// A compiled glob: one part for each component of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob {
     parts: Vec<Part>,
 }
 
-/// What one name of a path, or any number of them, must be.
+/// What one component, or any number of components, must be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
-    /// `**`: any number of names; at the end of a pattern at least one.
+    /// `**`: any number of components; at the end of a pattern at least one.
     Names,
-    /// One name.
+    /// One component.
     Name(Vec<Piece>),
 }
 
-/// A piece of a name.
+/// A piece of a component's pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Piece {
     Byte(u8),
@@ -30,7 +30,7 @@ enum Piece {
     AnyByte,
     /// `*`: any bytes.
     AnyBytes,
-    /// `[…]`: a byte of a set.
+    /// `[…]`: one byte of a set.
     Set(Box<ByteSet>),
 }
 
@@ -39,8 +39,9 @@ enum Piece {
 struct ByteSet([u64; 4]);
 
 impl ByteSet {
-    /// The bytes of these characters. A set holds bytes, not characters: `[é]` matches either of the two bytes
-    /// of `é`. A range of characters goes from the last byte of its lower end to the first of its upper end.
+    /// The set of these characters' bytes. A set contains bytes, not characters: `[é]` matches either of the two
+    /// bytes of `é`. A range of characters goes from the last byte of its lower end to the first byte of its upper
+    /// end.
     fn new(negated: bool, ranges: &[(char, char)]) -> Self {
         let mut set = Self([0; 4]);
         let (mut low_buffer, mut high_buffer) = ([0; 4], [0; 4]);
@@ -67,9 +68,9 @@ impl ByteSet {
     }
 }
 
-/// The characters and ranges between the brackets of a set; none if one runs backwards.
+/// The characters and ranges between the brackets of a set. `None` if a range is reversed.
 ///
-/// A hyphen stands for itself at the beginning and at the end; after a range it moves that range's end.
+/// A hyphen at the beginning or at the end stands for itself. After a range it moves the end of that range.
 pub(crate) fn ranges(members: &str) -> Option<Vec<(char, char)>> {
     let mut ranges: Vec<(char, char)> = Vec::new();
     let mut in_range = false;
@@ -93,13 +94,13 @@ pub(crate) fn ranges(members: &str) -> Option<Vec<(char, char)>> {
 }
 
 impl Glob {
-    /// Compiles the pieces of a pattern. Empty names and `.` are left out, as in a plain path.
+    /// Compiles the tokens of a pattern. Leaves out empty components and `.`, as in a plain path.
     pub(crate) fn new(tokens: &[Token]) -> Self {
         let mut parts = Vec::new();
         for part in tokens.split(|token| *token == Token::Separator) {
             match part {
                 [] | [Token::Byte(b'.')] => {}
-                // Several in a row say what one says.
+                // Several `**` in a row mean the same as one.
                 [Token::DoubleStar] if parts.last() == Some(&Part::Names) => {}
                 [Token::DoubleStar] => parts.push(Part::Names),
                 name => parts.push(Part::Name(name.iter().filter_map(Piece::new).collect())),
@@ -108,13 +109,13 @@ impl Glob {
         Self { parts }
     }
 
-    /// How many names a match has; none if any number.
+    /// How many components a match has. `None`: any number.
     pub(crate) fn depth(&self) -> Option<usize> {
         (!self.parts.contains(&Part::Names)).then_some(self.parts.len())
     }
 
-    /// How many names at the end of a match make it one. Before them, where the pattern begins with `**`, there may be any
-    /// others.
+    /// How many components at the end of a matching path decide that it matches. If the pattern begins with `**`, any
+    /// others may precede them.
     pub(crate) fn decisive(&self, path: &[u8]) -> usize {
         let all = path.split(|byte| *byte == b'/').count();
         let Some((Part::Names, rest)) = self.parts.split_first() else { return all };
@@ -123,10 +124,10 @@ impl Glob {
         ends.enumerate().find(|(_, end)| rest.matches(end)).map_or(all, |(before, _)| before + 1)
     }
 
-    /// Whether a path, relative to where the pattern begins, matches.
+    /// Whether a path relative to the base matches.
     pub(crate) fn matches(&self, path: &[u8]) -> bool {
-        // Names are compared from the left. The last `**` may have taken too few names: then it takes one
-        // more, and what follows it is compared again. Those before it never need to.
+        // Components are compared from the left. After a mismatch, the last `**` takes one more component, and the
+        // part behind it is compared again. Earlier `**` never need to be retried.
         let mut rest = Some(path);
         let mut at = 0;
         let mut again: Option<(usize, &[u8])> = None;
@@ -159,7 +160,7 @@ impl Glob {
     }
 }
 
-/// The first name of a path, and what follows its separator if there is one.
+/// The first component of a path, and the rest behind its separator, if there is one.
 fn first_name(path: &[u8]) -> (&[u8], Option<&[u8]>) {
     match path.iter().position(|byte| *byte == b'/') {
         Some(at) => (&path[..at], Some(&path[at + 1..])),
@@ -174,16 +175,16 @@ impl Piece {
             Token::AnyOne => Self::AnyByte,
             Token::Star => Self::AnyBytes,
             Token::Class(negated, members) => {
-                // Checked when the pattern was made.
+                // The range was checked when the pattern was made.
                 Self::Set(Box::new(ByteSet::new(*negated, &ranges(members).unwrap_or_default())))
             }
-            // `**` stands alone between separators; the others were replaced before.
+            // `**` stands alone between separators; the other tokens were replaced before.
             Token::DoubleStar | Token::Separator | Token::Home | Token::Variable(_) => return None,
         })
     }
 }
 
-/// Whether a name matches, with the same way back as above: to the last `*`.
+/// Whether a component matches. Retries like `Glob::matches`, at the last `*`.
 fn name_matches(pieces: &[Piece], name: &[u8]) -> bool {
     let (mut at, mut place) = (0, 0);
     let mut again: Option<(usize, usize)> = None;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The keys of a policy file, once. The parser, the printer and the JSON schema all walk this
-//! table, so none of them can know a key that another doesn't.
+//! The table of all keys of a policy file. The parser, the printer and the JSON schema all use this table, so they
+//! always know the same keys.
 
 use crate::launch::{Made, When};
 use crate::limits::Limit;
@@ -8,7 +8,7 @@ use crate::network::{NetworkKey, NetworkList};
 use crate::rule::Access;
 use crate::word::{Choice, List, Switch, Word};
 
-/// What a key takes.
+/// The type of a key's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     View,
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     /// A list of patterns.
     Paths(Access),
     Protect,
-    /// A list of names: added to the protected ones or taken off them.
+    /// A list of names: added to the protected ones or removed from them.
     Names {
         protect: bool,
     },
@@ -27,16 +27,16 @@ pub(crate) enum Kind {
     Cwd,
     BestEffort,
     InheritTerminal,
-    /// A list of calls: taken from the refused ones or added to them.
+    /// A list of calls: removed from the refused ones or added to them.
     Syscalls {
         allow: bool,
     },
-    /// A list of tables: what calls, and opening paths, are answered with.
+    /// A list of tables: replies to calls and to opening paths.
     Answers,
     Processors,
     /// A time of day.
     Time,
-    /// A list of name patterns of variables.
+    /// A list of patterns for variable names.
     KeepVariables,
     RemoveVariables,
     /// A table of names and values.
@@ -48,7 +48,7 @@ pub(crate) enum Kind {
     List(List),
     /// A table of paths and contents.
     Made(Made),
-    /// A list of tables; of the last kind, one table.
+    /// A list of tables; for the last kind, a single table.
     Hooks(When),
 }
 
@@ -80,7 +80,7 @@ const fn limit(limit: Limit, about: &'static str) -> Key {
     key(limit.key(), Kind::Amount(limit), about)
 }
 
-/// The keys in front of all sections.
+/// The keys before all sections.
 pub(crate) const TOP: [&str; 9] = [
     "schema",
     "name",
@@ -93,11 +93,11 @@ pub(crate) const TOP: [&str; 9] = [
     "launch",
 ];
 
-/// Those of a feature.
+/// The same for a feature's file.
 pub(crate) const TOP_OF_FEATURE: [&str; 7] =
     ["schema", "name", "description", "features", "conflicts", "when", "caveat"];
 
-/// The tables that hold sections of another strength.
+/// The tables that contain sections of another strength.
 pub(crate) const STRENGTHS: [&str; 2] = ["default", "locked"];
 
 /// The sections, in the order in which they are printed.
@@ -333,7 +333,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     },
 ];
 
-/// The key under which a kind is found.
+/// The key of a kind.
 pub(crate) fn name_of(section: &str, key: &str, prefix: &str) -> String {
     if prefix.is_empty() { format!("{section}.{key}") } else { format!("{prefix}.{section}.{key}") }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What to type to permit what was refused. A hint never proposes what a lock forbids.
+//! Proposes options that permit what was refused. A hint never proposes what a lock forbids.
 
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use crate::pattern::PathPattern;
 use crate::resolve::{Moved, Place, Placed, Resolved};
 use crate::rule::{Access, Grant, PathRule};
 
-/// What can be done about a refusal.
+/// How a refusal can be lifted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
-    /// Nothing: the policy allows it.
+    /// Not necessary: the policy allows the access.
     Allowed,
-    /// These words before `--` permit it; quoted for a shell where needed.
+    /// These words before `--` permit it. They are quoted for a shell where needed.
     Option(String),
     /// This lock forbids it.
     Locked(Box<PathRule>),
-    /// No option permits it: this command line itself refuses it, or the path is no text.
+    /// No option permits it: this command line itself refuses it, or the path isn't UTF-8.
     Impossible,
 }
 
-/// What a program wants to do with a path.
+/// The kind of access that a program wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wanted {
@@ -45,7 +45,7 @@ impl Wanted {
         }
     }
 
-    /// Whether a grant allows it.
+    /// Whether a grant allows this access.
     #[must_use]
     pub const fn is_in(self, grant: Grant) -> bool {
         match (self, grant) {
@@ -58,9 +58,9 @@ impl Wanted {
 }
 
 impl Resolved {
-    /// What to type so that `wanted` is allowed at `path`.
+    /// The option that allows `wanted` at `path`.
     ///
-    /// The option is tried before it is proposed: with it the policy does allow the access.
+    /// The option is tested before it is proposed: with it, the policy allows the access.
     #[must_use]
     pub fn hint(&self, path: &Path, wanted: Wanted) -> Hint {
         let now = self.decide(path);
@@ -71,7 +71,7 @@ impl Resolved {
         let (Ok(pattern), Ok(inside)) = (PathPattern::exactly(&host), PathPattern::exactly(path)) else {
             return Hint::Impossible;
         };
-        // What is writable now must stay so.
+        // If the path is writable now, it must stay writable.
         let write = wanted == Wanted::Write || Wanted::Write.is_in(now.grant);
         let mut added = vec![rule(&pattern, &host, path, Access::Execute)];
         if write {
@@ -79,7 +79,7 @@ impl Resolved {
         }
         if wanted.is_in(self.grant_with(path, &added)) {
             let option = if write { "--rw" } else { "--ro" };
-            // `exactly` escapes; what is no UTF-8 can't be shown as words to type.
+            // `exactly` escapes special characters. A path that isn't UTF-8 can't be shown as words to type.
             return match (pattern.as_str(), inside.as_str()) {
                 (Some(text), _) if host == path => Hint::Option(format!("{option} {}", quoted(text))),
                 (Some(text), Some(inside)) => {
@@ -110,7 +110,7 @@ fn rule(pattern: &PathPattern, host: &Path, path: &Path, access: Access) -> Plac
     }
 }
 
-/// A word as a POSIX shell takes it.
+/// Quotes a word for a POSIX shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

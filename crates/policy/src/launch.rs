@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a profile has made for a launch, and what it has run around it.
+//! The files that a profile makes for a launch, and the hooks that it runs around the launch.
 
 use serde::{Deserialize, Serialize};
 
 use crate::layer::Tighten;
 use crate::pattern::PathPattern;
 
-/// What a file that is made may be used for.
+/// How a made file may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Made {
@@ -20,14 +20,14 @@ pub enum Made {
     Link,
 }
 
-/// A file that is made for each launch.
+/// A file that is made at each launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MadeFile {
-    /// What it is.
+    /// Its kind.
     pub made: Made,
-    /// Where, inside.
+    /// Its path inside.
     pub path: PathPattern,
-    /// Its content, or where the link leads; filled in at launch.
+    /// Its content, or the target of the link. Variables are filled in at launch.
     pub content: String,
 }
 
@@ -39,7 +39,7 @@ pub enum When {
     Before,
     /// After it has ended.
     After,
-    /// Beside it; when this ends, the sandbox does.
+    /// Beside it. When this program ends, the sandbox ends.
     Parent,
 }
 
@@ -58,13 +58,13 @@ impl When {
     }
 }
 
-/// What a hook hears of the sandbox's command, at its standard input.
+/// What a hook gets from the sandbox's command at its standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Capture {
-    /// What the command prints.
+    /// The command's standard output.
     Output,
-    /// What it says on standard error.
+    /// The command's standard error.
     Error,
 }
 
@@ -72,7 +72,7 @@ impl Capture {
     /// All of them, with their words.
     pub const ALL: [(&'static str, Self); 2] = [("output", Self::Output), ("error", Self::Error)];
 
-    /// The word for it.
+    /// The word in a policy file.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
@@ -82,56 +82,56 @@ impl Capture {
     }
 }
 
-/// What a hook runs.
+/// What a hook executes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runs {
     /// A program, by name or path.
     Program(String),
-    /// A profile's application.
+    /// The application of a profile.
     Profile(String),
 }
 
 /// A program that is run on the host around a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hook {
-    /// When.
+    /// When it runs.
     pub when: When,
-    /// What.
+    /// What it executes.
     pub runs: Runs,
-    /// With what; filled in at launch.
+    /// Its arguments. Variables are filled in at launch.
     pub arguments: Vec<String>,
-    /// The launch doesn't wait for it, and it ends with the sandbox.
+    /// The launch doesn't wait for the hook, and the hook ends with the sandbox.
     pub attach: bool,
-    /// The launch goes on if it fails.
+    /// The launch continues if the hook fails.
     pub may_fail: bool,
-    /// It gets the caller's variables.
+    /// The hook gets the caller's variables.
     pub environment: bool,
-    /// What of the command is its standard input.
+    /// Which output of the command the hook gets as its standard input.
     pub capture: Option<Capture>,
 }
 
-/// A hook more is one more program that runs.
+/// Each further hook loosens a lock: it is one more program that runs outside.
 impl Tighten for Hook {
     fn loosens(&self, lock: &Self) -> bool {
         self != lock
     }
 }
 
-/// How a test starts an application and what shows that it works.
+/// How a test starts an application, and how it recognises success.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Stanza {
-    /// The package that brings it (Debian's name).
+    /// The package that contains it (Debian's name).
     pub package: Option<String>,
     /// Its arguments; `${sample.KIND}` is a sample file.
     pub arguments: Vec<String>,
-    /// What it reads.
+    /// Its standard input.
     pub input: Option<String>,
-    /// The code that it ends with.
+    /// Its expected exit code.
     pub exit: u8,
-    /// A part of what it prints.
+    /// A part of its expected output.
     pub output: Option<String>,
-    /// A part of a window's title.
+    /// A part of an expected window title.
     pub window: Option<String>,
     /// It needs no display.
     pub offscreen: bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a statement comes from, how strong it is, and what that means when statements meet.
+//! Defines a statement's strength and rank, and which of several statements wins.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,15 +8,15 @@ pub const SCHEMA: u32 = 1;
 
 pub use palisade_event::{Layer, Origin};
 
-/// Whether a file of this layer may hold `[locked.…]` sections.
+/// Whether a file of this layer may contain `[locked.…]` sections.
 ///
-/// Only root writes those two places, so only root can lock what a user may do.
+/// Only root can write these two layers' directories, so only root can lock what a user may do.
 #[must_use]
 pub const fn may_lock(layer: Layer) -> bool {
     matches!(layer, Layer::Distribution | Layer::Administrator)
 }
 
-/// How firmly a statement is made. Inside one layer the stronger statement wins.
+/// How firm a statement is. Inside one layer the stronger statement wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strength {
@@ -34,19 +34,19 @@ impl Strength {
     pub const ALL: [Self; 3] = [Self::Default, Self::Set, Self::Locked];
 }
 
-/// A value, with the place and the strength it was stated with.
+/// A value with its origin and strength.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sourced<T> {
-    /// What was stated.
+    /// The value.
     pub value: T,
-    /// Where.
+    /// Where it was stated.
     pub origin: Origin,
-    /// How firmly.
+    /// How firm the statement is.
     pub strength: Strength,
 }
 
 impl<T> Sourced<T> {
-    /// The place in the order of precedence: layers first, strengths inside a layer.
+    /// Its place in the order of precedence: by layer, then by strength.
     #[must_use]
     pub const fn rank(&self) -> Rank {
         Rank { layer: self.origin.layer, strength: self.strength }
@@ -62,19 +62,19 @@ pub struct Rank {
     pub strength: Strength,
 }
 
-/// A value of which it can be said whether another one allows more.
+/// A value that can be compared with another: which one allows more.
 ///
-/// A lock stands against a later layer exactly when the later value would loosen it.
+/// A lock overrides a later layer's value exactly when that value would loosen the lock.
 pub trait Tighten {
-    /// Whether `self` allows something that `lock` does not. Values without an order loosen
-    /// whenever they differ.
+    /// Whether `self` allows something that `lock` doesn't allow. Values without an order loosen a lock whenever they
+    /// differ from it.
     fn loosens(&self, lock: &Self) -> bool;
 }
 
-/// The statement that holds among `candidates` (sorted by [`Rank`], then in order of appearance).
+/// The statement that wins among `candidates` (sorted by [`Rank`], then in order of appearance).
 ///
-/// The last one holds, except that after a lock a statement of a later layer is passed over if it
-/// would loosen the lock.
+/// The last one wins, with one exception: after a lock, a statement of a later layer is skipped if it would loosen
+/// the lock.
 pub fn prevailing<T: Tighten>(candidates: &[Sourced<T>]) -> Option<&Sourced<T>> {
     let mut holds: Option<&Sourced<T>> = None;
     let mut lock: Option<&Sourced<T>> = None;

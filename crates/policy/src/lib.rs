@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The language of Palisade: what may a program see and touch, who said so, and what holds when
-//! several say different things. Nothing here reads a file or the environment: text and facts come
-//! in, decisions with their reasons come out.
+//! The policy language: what a program may access, which layer states it, and which statement wins if several
+//! contradict each other. This crate reads no file and no environment: it gets text and facts, and returns decisions
+//! with their reasons.
 //!
 //! In reading order:
 //!
-//! - [`layer`]: who speaks and how firmly, and which statement holds; the place of a statement is `palisade_event`'s
-//! - [`pattern`], [`rule`], [`value`], [`limits`]: what can be said of paths and everything else
-//! - [`mod@parse`], [`parse_error`], [`mod@render`], [`schema`]: files, their mistakes, and back to text,
-//!   all from one table of keys in `grammar`; [`builtin`]: the lowest layer
-//! - [`settings`]: what one layer says; [`command_line`]: saying it from code
+//! - [`layer`]: the strength of statements, and which one wins; a statement's place is in `palisade_event`
+//! - [`pattern`], [`rule`], [`value`], [`limits`]: what statements can contain
+//! - [`mod@parse`], [`parse_error`], [`mod@render`], [`schema`]: reading files, reporting their mistakes, and writing
+//!   them, all from one table of keys in `grammar`; [`builtin`]: the lowest layer
+//! - [`settings`]: the statements of one layer; [`command_line`]: making them in code
 //! - [`mod@merge`]: all layers together, a [`Policy`]
-//! - [`word`], [`portal`], [`template`], [`launch`]: what profiles and features say besides
-//! - [`condition`], [`feature`]: which features there are, and why
-//! - [`names`]: names that are protected wherever they are, and what a path is to them
-//! - [`network`]: whom a command may talk to
-//! - [`expand`] with `below`, [`resolve`]: rules in their places on one host, a [`Resolved`]
-//! - [`statement`]: all that a policy says, each with whether it holds
-//! - [`decide`]: what holds of a path and why; the one truth about precedence
-//! - [`hint`]: what to type to permit what was refused
-//! - [`environment`]: which variables go in
-//! - [`reply`]: what a program is told instead of what is; [`clock`]: its time of day
+//! - [`word`], [`portal`], [`template`], [`launch`]: what profiles and features state in addition
+//! - [`condition`], [`feature`]: which features a launch has, and why
+//! - [`names`]: names that are protected at any place, and how a path is judged by them
+//! - [`network`]: the hosts that a command may connect to
+//! - [`expand`] with `below`, [`resolve`]: rules expanded on one host, a [`Resolved`]
+//! - [`statement`]: all statements of a policy, each with whether it is in force
+//! - [`decide`]: the decision about a path, with its reasons; precedence is decided only here
+//! - [`hint`]: which option permits what was refused
+//! - [`environment`]: which variables the command inherits
+//! - [`reply`]: made-up results of calls; [`clock`]: the time of day at the start
 //! - [`suggest`]: "did you mean"
 #![forbid(unsafe_code)]
 

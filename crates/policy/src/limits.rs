@@ -25,18 +25,18 @@ pub enum Limit {
     CoreSize,
     /// Size of a stack, in bytes.
     Stack,
-    /// Address space of one process, in bytes. No limit of memory: it counts what is mapped.
+    /// Address space of one process, in bytes. This doesn't limit memory use: it counts everything that is mapped.
     AddressSpace,
     /// Memory that a process may lock, in bytes.
     LockedMemory,
 }
 
-/// What a limit counts.
+/// The unit of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes: `1048576`, `"512M"`, `"2 GiB"`.
     Bytes,
-    /// Things: `256`.
+    /// A number: `256`.
     Count,
     /// Seconds: `90`, `"90s"`, `"5m"`, `"1h"`.
     Seconds,
@@ -72,7 +72,7 @@ impl Limit {
         }
     }
 
-    /// What it counts.
+    /// The unit.
     #[must_use]
     pub const fn unit(self) -> Unit {
         match self {
@@ -94,13 +94,13 @@ impl fmt::Display for Limit {
     }
 }
 
-/// How much.
+/// The amount of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// At most so many bytes, things or seconds.
+    /// At most this many bytes, items or seconds.
     AtMost(u64),
-    /// No limit of ours.
+    /// No limit from Palisade.
     Unlimited,
 }
 
@@ -110,16 +110,16 @@ impl Tighten for Amount {
     }
 }
 
-/// Why a text is no amount.
+/// Why a text is no valid amount.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
-    /// No number in front.
+    /// The text doesn't begin with a number.
     #[error("`{text}` does not begin with a whole number")]
     NoNumber {
         /// The text.
         text: String,
     },
-    /// A suffix that isn't known.
+    /// The suffix is unknown.
     #[error("`{suffix}` is no unit of {}", match unit {
         Unit::Bytes => "size",
         Unit::Count => "a count",
@@ -128,16 +128,16 @@ pub enum AmountError {
     UnknownSuffix {
         /// The suffix.
         suffix: String,
-        /// What was to be counted.
+        /// The unit that was expected.
         unit: Unit,
     },
-    /// More than 64 bits, or than the kernel's file sizes hold.
+    /// The amount has more than 64 bits, or exceeds the kernel's largest file size.
     #[error("`{text}` is too large")]
     TooLarge {
         /// The text.
         text: String,
     },
-    /// Less than nothing.
+    /// The amount is negative.
     #[error("`{text}` is less than nothing")]
     Negative {
         /// The text.
@@ -162,7 +162,7 @@ impl AmountError {
 const LARGEST: u64 = i64::MAX.unsigned_abs();
 
 impl Unit {
-    /// How amounts of this unit are written.
+    /// How amounts of this unit can be written.
     #[must_use]
     pub const fn hint(self) -> &'static str {
         match self {
@@ -172,7 +172,7 @@ impl Unit {
         }
     }
 
-    /// Suffixes and what they multiply by, largest first; the first of each size is printed.
+    /// Suffixes and their factors, largest first. The first suffix of each size is used for printing.
     const fn suffixes(self) -> &'static [(&'static str, u64)] {
         match self {
             Self::Bytes => &[
@@ -191,7 +191,7 @@ impl Unit {
         }
     }
 
-    /// Reads an amount from text; `unlimited` is one too.
+    /// Parses an amount. `unlimited` is also valid.
     ///
     /// # Errors
     /// When it isn't a whole number with a known suffix, or too large.
@@ -209,7 +209,7 @@ impl Unit {
         let factor = if suffix.is_empty() {
             1
         } else {
-            // Only an exact match: `m` is a minute, and `mb` could be three things.
+            // Only an exact match: `m` is a minute, and `mb` would be ambiguous.
             self.suffixes()
                 .iter()
                 .find(|(known, _)| *known == suffix)
@@ -225,7 +225,7 @@ impl Unit {
             .ok_or_else(|| AmountError::TooLarge { text: text.into() })
     }
 
-    /// Writes an amount with the largest unit that divides it; [`Unit::parse`] reads it back.
+    /// Prints an amount with the largest unit that divides it. [`Unit::parse`] reads it back.
     #[must_use]
     pub fn display(self, amount: Amount) -> String {
         let Amount::AtMost(amount) = amount else {
@@ -239,7 +239,7 @@ impl Unit {
 }
 
 impl Amount {
-    /// Reads a TOML integer.
+    /// Converts a TOML integer.
     ///
     /// # Errors
     /// When it is negative.

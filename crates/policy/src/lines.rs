@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a byte of a text to its line and column.
+//! Converts a byte offset in a text to line and column.
 
 use std::ops::Range;
 
-/// Bytes between two places whose characters were counted before.
+/// The distance in bytes between two offsets whose character counts are stored.
 const STEP: usize = 64;
 
-/// Where lines begin, and how many characters precede every 64th byte: so that a megabyte in one
-/// line doesn't take a megabyte of counting for each of its values.
+/// The start of each line, and the number of characters before every 64th byte. Without these, a line of a megabyte
+/// would take a count over the whole line for each value in it.
 pub(crate) struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
     counted: Vec<usize>,
 }
 
-/// UTF-8: every byte but a continuation byte begins a character.
+/// In UTF-8 every byte except a continuation byte begins a character.
 const fn begins_character(byte: u8) -> bool {
     byte & 0xc0 != 0x80
 }
@@ -43,17 +43,17 @@ impl<'t> Lines<'t> {
         known + rest.iter().filter(|byte| begins_character(**byte)).count()
     }
 
-    /// Line and column, from 1, of a byte.
+    /// The line and column of a byte, both from 1.
     pub(crate) fn place(&self, at: usize) -> (u32, u32) {
         let at = at.min(self.text.len());
         let line = self.starts.partition_point(|start| *start <= at);
         let start = self.starts.get(line.wrapping_sub(1)).copied().unwrap_or(0);
         let column = self.characters_before(at) - self.characters_before(start) + 1;
-        // The text has at most a mebibyte.
+        // The text has at most one mebibyte.
         (u32::try_from(line).unwrap_or(u32::MAX), u32::try_from(column).unwrap_or(u32::MAX))
     }
 
-    /// A span cut to the text and to whole characters.
+    /// A span, limited to the text and extended to whole characters.
     pub(crate) fn within(&self, span: Range<usize>) -> Range<usize> {
         let floor = |mut at: usize| {
             at = at.min(self.text.len());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All layers together, and what holds among them.
+//! Merges all layers, and finds the statement that wins for each key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -39,23 +39,23 @@ pub struct Part {
     pub description: Option<Sourced<String>>,
 }
 
-/// The merged result of all layers. Nothing is thrown away: what was overridden can be shown.
+/// The merged result of all layers. Overridden statements are kept, so that they can be shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
     parts: Vec<Part>,
     settings: Settings,
 }
 
-/// The calls added to and taken from the built-in list of refused ones.
+/// The calls that are added to or removed from the built-in list of refused calls.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SyscallChanges {
-    /// Taken from the list.
+    /// Removed from the list.
     pub allow: Vec<Sourced<String>>,
-    /// Added to it.
+    /// Added to the list.
     pub deny: Vec<Sourced<String>>,
 }
 
-/// Merges layers, given in any order; those of one layer later in `layers` win.
+/// Merges layers in any order. Of layers of the same rank, the later one in `layers` wins.
 ///
 /// Associative: `merge([a, b, c])` equals `merge([a]).combine(merge([b, c]))`.
 #[must_use]
@@ -79,7 +79,7 @@ impl From<LayerPolicy> for Policy {
     }
 }
 
-/// The value that holds if nobody states one.
+/// The value that wins, or `value` if no statement exists.
 fn or_built_in<T: Clone + Tighten>(candidates: &[Sourced<T>], value: T) -> Sourced<T> {
     prevailing(candidates).cloned().unwrap_or_else(|| Sourced {
         value,
@@ -89,7 +89,7 @@ fn or_built_in<T: Clone + Tighten>(candidates: &[Sourced<T>], value: T) -> Sourc
 }
 
 impl Policy {
-    /// Adds the layers of `other` behind the own ones of the same rank.
+    /// Adds the layers of `other` after this policy's layers of the same rank.
     #[must_use]
     pub fn combine(mut self, other: Self) -> Self {
         self.parts.extend(other.parts);
@@ -98,33 +98,33 @@ impl Policy {
         self
     }
 
-    /// What the policy was merged from, lowest layer first.
+    /// The merged layers, lowest first.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Every statement, also the overridden ones, sorted by rank.
+    /// Every statement, including the overridden ones, sorted by rank.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The name given by the highest layer that has one.
+    /// The name from the highest layer that states one.
     #[must_use]
     pub fn name(&self) -> Option<&Sourced<String>> {
         self.parts.iter().rev().find_map(|part| part.name.as_ref())
     }
 
-    /// What of the host is there; [`View::System`] if nobody says.
+    /// What the sandbox shows of the host. [`View::System`] if no layer states it.
     #[must_use]
     pub fn view(&self) -> Sourced<View> {
         or_built_in(&self.settings.view, View::System)
     }
 
-    /// What keeps protected names from being made and changed; the broker if nobody says.
+    /// How protected names are protected. By the broker if no layer states it.
     ///
-    /// Locking a name is locking what is stated up to there, or else no lock would keep it.
+    /// A locked name also locks this statement up to that layer, or else a later layer could switch the lock off.
     #[must_use]
     pub fn protect(&self) -> Sourced<Protect> {
         let stated = &self.settings.protect;
@@ -144,20 +144,20 @@ impl Policy {
         or_built_in(&all, Protect::Broker)
     }
 
-    /// The names that are protected, whatever [`Policy::protect`] says: the built-in ones with what
-    /// `protect_names` and `allow_names` change.
+    /// The protected names, whatever [`Policy::protect`] says: the built-in ones with the changes of `protect_names`
+    /// and `allow_names`.
     #[must_use]
     pub fn names(&self) -> NameRules {
         choose::choose(&self.settings.names)
     }
 
-    /// The statement by which a built-in name is protected or isn't; nothing where nobody speaks of it.
+    /// The statement that protects a built-in name or allows it. `None` if no statement names it.
     #[must_use]
     pub fn stated_of(&self, name: &BuiltInName) -> Option<Sourced<NameChange>> {
         choose::stated(&self.settings.names, name)
     }
 
-    /// An entry of `allow_names` that no protected name is written like, if there is one.
+    /// An entry of `allow_names` that matches no protected name, if there is one.
     #[must_use]
     pub fn unknown_name(&self) -> Option<UnknownName> {
         choose::unknown(&self.settings.names)
@@ -187,19 +187,19 @@ impl Policy {
         prevailing(&self.settings.cwd).cloned()
     }
 
-    /// Whether to launch even if a guarantee can't be had; no if nobody says.
+    /// Whether to launch even without a guarantee. No if no layer states it.
     #[must_use]
     pub fn best_effort(&self) -> Sourced<bool> {
         or_built_in(&self.settings.best_effort, false)
     }
 
-    /// Whether descriptors that are terminals are kept; yes if nobody says.
+    /// Whether the command keeps descriptors that are terminals. Yes if no layer states it.
     #[must_use]
     pub fn inherit_terminal(&self) -> Sourced<bool> {
         or_built_in(&self.settings.inherit_terminal, true)
     }
 
-    /// The limits. One that is stated to be unlimited is there as [`Amount::Unlimited`].
+    /// The limits. A limit that is stated as unlimited is included as [`Amount::Unlimited`].
     #[must_use]
     pub fn limits(&self) -> BTreeMap<Limit, Sourced<Amount>> {
         let mut stated: BTreeMap<Limit, Vec<Sourced<Amount>>> = BTreeMap::new();
@@ -214,7 +214,7 @@ impl Policy {
         stated.into_iter().filter_map(|(kind, amounts)| Some((kind, prevailing(&amounts)?.clone()))).collect()
     }
 
-    /// The calls added to and taken from the built-in list, by name.
+    /// The calls that are added to and removed from the built-in list, by name.
     #[must_use]
     pub fn syscalls(&self) -> SyscallChanges {
         let mut changes = SyscallChanges::default();
@@ -232,31 +232,31 @@ impl Policy {
         changes
     }
 
-    /// What the lists say, by call.
+    /// The entries of the lists, by call.
     fn lists(&self) -> BTreeMap<&str, Vec<Sourced<SyscallRule>>> {
         let mut stated: BTreeMap<&str, Vec<Sourced<SyscallRule>>> = BTreeMap::new();
         for rule in &self.settings.syscalls {
             stated.entry(&rule.value.name).or_default().push(rule.clone());
         }
-        // Names are all equally specific, so inside a rank a refusal beats a permission.
+        // All names are equally specific, so inside a rank a refusal beats a permission.
         stated.values_mut().for_each(|rules| rules.sort_by_key(|rule| (rule.rank(), !rule.value.allow)));
         stated
     }
 
-    /// What calls, and opening paths, are answered with, in the order in which answers are tried.
+    /// The replies to calls and to opening paths, in the order in which they are tried.
     #[must_use]
     pub fn answers(&self) -> Vec<Sourced<SyscallReply>> {
         order::in_order(&self.settings.answers)
     }
 
-    /// Whether the lists of `[syscalls]` keep one of [`answers`](Self::answers) from being given.
+    /// Whether the lists of `[syscalls]` override one of [`answers`](Self::answers).
     #[must_use]
     pub fn is_outdone(&self, answer: &Sourced<SyscallReply>) -> bool {
         let lists = self.lists().remove(answer.value.question.subject()).unwrap_or_default();
         order::is_outdone(answer, &lists, &self.settings.answers)
     }
 
-    /// How many processors there are inside.
+    /// How many processors the command sees.
     #[must_use]
     pub fn processors(&self) -> Option<Sourced<u32>> {
         prevailing(&self.settings.processors).cloned()
@@ -274,14 +274,14 @@ impl Policy {
         Filter::new(self.settings.environment.clone())
     }
 
-    /// As [`Policy::environment`], with everything filled in. A value for which something isn't there is left out.
+    /// Like [`Policy::environment`], with all variables filled in. A value that refers to a missing one is left out.
     #[must_use]
     pub fn environment_in(&self, context: &Context) -> Filter {
         let strangers = Context { environment: BTreeMap::new(), ..context.clone() };
         let filled = |rule: &Sourced<EnvironmentRule>| {
             let EnvironmentRule::Set { name, value } = &rule.value else { return Some(rule.clone()) };
             if rule.origin.layer == Layer::CommandLine {
-                // The shell has filled in what it was to.
+                // The shell has already expanded this value.
                 return Some(rule.clone());
             }
             let context = if rule.origin.layer == Layer::Project { &strangers } else { context };
@@ -292,7 +292,7 @@ impl Policy {
         Filter::new(self.settings.environment.iter().filter_map(filled).collect())
     }
 
-    /// The rules on paths, also the overridden ones, sorted by rank.
+    /// The rules on paths, including the overridden ones, sorted by rank.
     #[must_use]
     pub fn path_rules(&self) -> &[PathRule] {
         &self.settings.paths
@@ -309,14 +309,14 @@ impl Policy {
         }
     }
 
-    /// What may be done with files that arguments name.
+    /// How files that arguments name may be used.
     #[must_use]
     pub fn pass_files(&self) -> Sourced<PassFiles> {
         let of = |chosen| if let Chosen::PassFiles(value) = chosen { Some(value) } else { None };
         self.chosen(of, PassFiles::None)
     }
 
-    /// What the program has for a home.
+    /// The program's home.
     #[must_use]
     pub fn home(&self) -> Sourced<HomePolicy> {
         let of = |chosen| if let Chosen::HomePolicy(value) = chosen { Some(value) } else { None };
@@ -330,7 +330,7 @@ impl Policy {
         self.chosen(of, HomeLock::None)
     }
 
-    /// What of the session's bus is there. A list for it that isn't empty makes it filtered, if nobody says.
+    /// The access to the session bus. If no layer states it and one of its lists has an entry, it is filtered.
     #[must_use]
     pub fn session_bus(&self) -> Sourced<Bus> {
         let of = |chosen| if let Chosen::Session(value) = chosen { Some(value) } else { None };
@@ -338,7 +338,7 @@ impl Policy {
         self.chosen(of, self.bus_of(&lists))
     }
 
-    /// What of the system's bus is there.
+    /// The access to the system bus.
     #[must_use]
     pub fn system_bus(&self) -> Sourced<Bus> {
         let of = |chosen| if let Chosen::System(value) = chosen { Some(value) } else { None };
@@ -357,21 +357,21 @@ impl Policy {
         self.chosen(of, Wait::Command)
     }
 
-    /// What becomes of system calls that weren't learned.
+    /// What happens to system calls that weren't learned.
     #[must_use]
     pub fn syscall_mode(&self) -> Sourced<SyscallMode> {
         let of = |chosen| if let Chosen::SyscallMode(value) = chosen { Some(value) } else { None };
         self.chosen(of, SyscallMode::Off)
     }
 
-    /// How they are refused.
+    /// How such calls are refused.
     #[must_use]
     pub fn syscall_refusal(&self) -> Sourced<SyscallRefusal> {
         let of = |chosen| if let Chosen::SyscallRefusal(value) = chosen { Some(value) } else { None };
         self.chosen(of, SyscallRefusal::Errno)
     }
 
-    /// A word of the user's own.
+    /// The value of a key that takes any word.
     #[must_use]
     pub fn word(&self, word: Word) -> Option<Sourced<String>> {
         let stated = self.settings.words.iter().filter(|stated| stated.value.0 == word);
@@ -386,7 +386,7 @@ impl Policy {
         Some(Sourced { value: word.value.0, origin: word.origin, strength: word.strength })
     }
 
-    /// Whether something is switched on.
+    /// Whether a switch is on.
     #[must_use]
     pub fn switch(&self, switch: Switch) -> Sourced<bool> {
         let stated = self.settings.switches.iter().filter(|stated| stated.value.0 == switch);
@@ -400,14 +400,14 @@ impl Policy {
         or_built_in(&stated, switch == Switch::WorkingDirectory)
     }
 
-    /// The entries of a list, lowest layer first, each once. One that is locked closes its list: later layers add
+    /// The entries of a list, lowest layer first, each once. A locked entry closes the list: later layers add
     /// nothing.
     #[must_use]
     pub fn list(&self, list: List) -> Vec<Sourced<String>> {
         let stated = self.settings.lists.iter().filter(|stated| stated.value.0 == list);
         let mut out: Vec<Sourced<String>> = Vec::new();
         for stated in open(stated) {
-            // Arguments mean something by their order and number, the other lists are sets.
+            // The order and number of arguments matter; the other lists are sets.
             let ordered = matches!(list, List::Arguments | List::Wrapper);
             if ordered || !out.iter().any(|known| known.value == stated.value.1) {
                 out.push(Sourced {
@@ -420,7 +420,7 @@ impl Policy {
         out
     }
 
-    /// The files that are made, the last statement of each path.
+    /// The files that are made. The last statement for each path wins.
     #[must_use]
     pub fn made_files(&self) -> Vec<Sourced<MadeFile>> {
         let mut out: Vec<Sourced<MadeFile>> = Vec::new();
@@ -431,7 +431,7 @@ impl Policy {
         out
     }
 
-    /// The hooks, in the order in which they run. Of those that are parents the last holds.
+    /// The hooks, in the order in which they run. The last `parent` hook wins.
     #[must_use]
     pub fn hooks(&self) -> Vec<Sourced<Hook>> {
         let mut out: Vec<Sourced<Hook>> = Vec::new();
@@ -444,7 +444,7 @@ impl Policy {
         out
     }
 
-    /// Whether what it says is different in another working directory, what is built in aside.
+    /// Whether the policy means something else in another working directory. Ignores the built-in layer.
     #[must_use]
     pub fn depends_on_cwd(&self) -> bool {
         let settings = &self.settings;
@@ -497,7 +497,7 @@ impl Policy {
     }
 }
 
-/// A word that is as good as another only if it is the same.
+/// A word without an order: it equals a lock or loosens it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Verbatim(String);
 
@@ -507,7 +507,7 @@ impl Tighten for Verbatim {
     }
 }
 
-/// Statements up to the layer of the first that is locked.
+/// The statements up to the layer of the first locked one.
 fn open<'s, T: 's>(stated: impl Iterator<Item = &'s Sourced<T>>) -> impl Iterator<Item = &'s Sourced<T>> {
     let mut closed: Option<Layer> = None;
     stated.filter(move |stated| {

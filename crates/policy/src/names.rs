@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names that programs outside obey: `.git/hooks`, `.vscode`, `.bashrc`. In a directory that may be
-//! written to they are protected, whether they exist or not, at any depth and in any spelling.
+//! Protected names: names that programs outside obey, such as `.git/hooks`, `.vscode`, `.bashrc`. In a writable
+//! directory they are protected whether they exist or not, at any depth and in any spelling.
 //!
 //! - `builtin`: the list that is compiled in, `names.toml`
-//! - `pattern`, `glob`: how a name is written and what one component matches
-//! - `table`: all of them, ready to be asked; `spelling`: what a file system may take for a name
-//! - `repository`: directories that are to git what `.git` is
-//! - `choose`: what the layers of a policy add to the list and take off it
-//! - `subject`: what a statement of a policy is about: a name, or a group of the built-in ones
+//! - `pattern`, `glob`: the syntax of a name, and what one component matches
+//! - `table`: all names in a form for fast lookups; `spelling`: other spellings that a file system accepts for a name
+//! - `repository`: directories that git treats like `.git`
+//! - `choose`: what the layers of a policy add to the list and remove from it
+//! - `subject`: what a statement is about: a name, or a group of built-in names
 //! - `paths`: `protect_paths` as rules of the same kind
 
 use std::fmt;
@@ -39,68 +39,68 @@ use table::Table;
 /// One protected name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameRule {
-    /// Components with `/` between them: `*` and `?` stand for characters of one, `**` for any
-    /// number of them. A backslash makes a character ordinary.
+    /// Components separated by `/`. `*` and `?` stand for characters of one component, `**` for any number of
+    /// components. A backslash makes a character ordinary.
     pub path: String,
-    /// What goes wrong otherwise; for people, one clause without a full stop.
+    /// The harm without the protection; for users, one clause without a full stop.
     pub reason: String,
-    /// Who says so.
+    /// Where it was stated.
     pub origin: Origin,
-    /// Repositories carry the name, so checking one out writes it. It is refused all the same; git is told nothing of
-    /// that, and ends as if the file had been removed afterwards.
+    /// Repositories contain the name, so a checkout writes it. It is refused nevertheless. git gets no error and ends
+    /// as if the file had been removed afterwards.
     pub carried: bool,
-    /// Below directories of these names (one or more components), inside the writable tree, the rule doesn't count.
+    /// The rule doesn't apply below directories with these names (one or more components) inside the writable tree.
     pub except_below: Vec<String>,
-    /// Whether what is written matters.
+    /// Whether the content of the file matters.
     pub content: Content,
-    /// The path is one from `/` on. Others hold at any depth.
+    /// The path starts at `/`. Other rules apply at any depth.
     pub anchored: bool,
-    /// Nothing lifts it, not even granting the name itself.
+    /// No grant lifts the rule, not even one for the name itself.
     pub locked: bool,
 }
 
-/// Whether a protected file may be changed after all.
+/// Whether a protected file may be changed under a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
-    /// It may not.
+    /// It may not be changed.
     #[default]
     Never,
-    /// A configuration of git: it may, if no command of the change is one that git would run.
+    /// A git configuration: it may be changed if the change adds no command that git would run.
     GitConfig,
-    /// It may be written while the directory that it lies in is new.
+    /// It may be written while its directory is new.
     WithDirectory,
-    /// A directory of the name is an ordinary one. Only a file, or a link, leads a program to another place.
+    /// A directory with this name is ordinary. Only a file or a link leads a program to another place.
     Directory,
 }
 
-/// How a path stands to the protected names.
+/// The status of a path with regard to protected names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameStatus<'r> {
     /// Nothing protects it.
     Free,
-    /// It is a protected name, or lies beneath one.
+    /// It is a protected name, or lies below one.
     Protected(&'r NameRule),
-    /// It is where a protected name begins: as a directory it holds such names (moving it moves
-    /// them), and as a link, or a file that git follows, it would lead to others.
+    /// Protected names begin here. As a directory it contains such names, and moving it moves them. As a link, or as
+    /// a file that git follows, it would lead to others.
     Holder(&'r NameRule),
 }
 
-/// The protected names of one launch, ready to be asked.
+/// The protected names of one launch, ready for lookups.
 ///
 /// Serialised as the list of its rules.
 #[derive(Clone, Default)]
 pub struct NameRules {
     rules: Vec<NameRule>,
-    /// Made by the first question: a launch reads rules from a kept plan and asks none.
+    /// Built at the first lookup: a launch that reads rules from a kept plan needs no lookup.
     table: OnceLock<Table>,
 }
 
 impl NameRule {
-    /// Greater is stricter. Of several rules on one name the strictest counts.
+    /// A greater value is stricter. Of several rules for one name the strictest counts.
     const fn strictness(&self) -> u8 {
         let content = match self.content {
-            // It protects nothing. Where a name begins, it says more than the others.
+            // This rule protects nothing by itself. Where a name begins, it says more than the others.
             Content::Directory => 6,
             Content::Never => 4,
             Content::WithDirectory => 2,
@@ -109,8 +109,8 @@ impl NameRule {
         content + if self.carried { 0 } else { 1 }
     }
 
-    /// Whether a program follows a file of this name to wherever it says, at a path for which
-    /// [`NameStatus::Holder`] gives this rule.
+    /// Whether programs follow a file of this name to another place. For a path with the status
+    /// [`NameStatus::Holder`] by this rule.
     #[must_use]
     pub fn follows_file(&self, name: &[u8]) -> bool {
         let last = self.path.rsplit('/').next().unwrap_or_default();
@@ -120,7 +120,7 @@ impl NameRule {
     }
 }
 
-/// The strictness that no rule on a protected path exceeds.
+/// The greatest strictness of a rule that protects a path.
 const STRICTEST: u8 = 5;
 
 /// `.git/hooks (built in): git runs what is in it`.
@@ -138,7 +138,7 @@ impl NameRules {
         Self { rules, table: OnceLock::new() }
     }
 
-    /// The rules, and more of them.
+    /// These rules and further ones.
     #[must_use]
     pub fn and(mut self, more: Vec<NameRule>) -> Self {
         self.rules.extend(more);
@@ -151,21 +151,20 @@ impl NameRules {
         &self.rules
     }
 
-    /// Whether nothing is protected.
+    /// Whether there are no rules.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// How a path stands to the protected names.
+    /// The status of a path.
     ///
-    /// `path` is absolute and canonical (no `.`, `..`, `//` or `/` at the end), as it is seen
-    /// inside. `root` is the number of its leading components that name the writable tree itself:
-    /// a protected name counts only if it ends below them, so that whoever grants such a name
-    /// can write it, unless it is locked. ASCII case doesn't count, nor do the other differences that file systems
-    /// with case folding overlook.
+    /// `path` is absolute and canonical (no `.`, `..`, `//` or trailing `/`), as seen inside. `root` is the number of
+    /// its leading components that name the writable tree itself. A protected name counts only if it ends below them,
+    /// so a grant of such a name makes it writable, unless the rule is locked. ASCII case is ignored, and so are
+    /// other differences that file systems with case folding ignore.
     ///
-    /// Doesn't allocate, but for the first question, and for paths of more than 4096 bytes that
+    /// Doesn't allocate, except at the first lookup, and for paths of more than 4096 bytes that aren't ASCII.
     /// aren't ASCII.
     #[must_use]
     pub fn judge(&self, path: &[u8], root: usize) -> NameStatus<'_> {
@@ -174,15 +173,15 @@ impl NameRules {
         if matches!(found, NameStatus::Protected(_)) || spelling::is_plain(path) {
             return found;
         }
-        // A rule may be written in such characters itself, or lie below a directory that is.
+        // A rule itself may contain such characters, or lie below a directory that does.
         match table.judge(&self.rules, path, root) {
             NameStatus::Free => found,
             as_written => as_written,
         }
     }
 
-    /// A rule that doesn't hold below `inside`, as below `node_modules`, and holds below `outside`: absolute paths, each
-    /// with the number of its leading components that name the writable tree.
+    /// A rule that doesn't apply below `inside` (for example below `node_modules`) but applies below `outside`. Both
+    /// are absolute paths, with the number of leading components that name the writable tree.
     #[must_use]
     pub fn exception(&self, inside: (&[u8], usize), outside: (&[u8], usize)) -> Option<&NameRule> {
         self.table.get_or_init(|| Table::new(&self.rules)).exception(&self.rules, inside, outside)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whom a command may talk to: rules over names, addresses and ports, and what they come to.
+//! Rules for the hosts that a command may connect to: names, addresses and ports.
 //!
-//! A command connects to names, and it is names that are allowed: the address that a name has today says little about
-//! whom it leads to. Addresses count where a command names one itself, and where a name leads to one that isn't of the
-//! public internet: that takes a rule for the address, whoever the name belongs to.
+//! Commands connect to names, and rules allow names: the address that a name has today says little about its owner.
+//! Addresses count in two cases. First, a command connects to an address directly. Second, a name leads to an address
+//! outside the public internet: that needs a rule for the address, whatever the name is.
 
 mod address;
 mod host;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the text of a policy file to what it states.
+//! Parses a policy file to its statements.
 //!
-//! The TOML tree is walked by hand, so that every value remembers its line and column and every
-//! mistake is reported at once.
+//! The code walks the TOML tree by hand, so that every value keeps its line and column and all mistakes are reported
+//! at once.
 
 use std::ops::Range;
 use std::path::Path;
@@ -24,28 +24,28 @@ use crate::settings::LayerPolicy;
 use crate::suggest;
 use crate::value::{Hostname, Protect, SyscallRule, View};
 
-/// The largest file that is looked at: 1 MiB.
+/// The largest accepted file: 1 MiB.
 pub const LARGEST_FILE: usize = 1 << 20;
 
-/// The most entries of all lists together: far beyond any policy that is written, and few enough
-/// that no later step takes long.
+/// The most entries of all lists together: far more than any real policy has, and few enough that no later step takes
+/// long.
 pub const MOST_ENTRIES: usize = 1 << 13;
 
-/// The most errors that are reported; more help nobody.
+/// The most errors that are reported: further ones wouldn't help the user.
 const MOST_ERRORS: usize = 64;
 
 /// A value with its place.
 type Node<'t> = Spanned<DeValue<'t>>;
 
-/// Reads a policy file.
+/// Parses a policy file.
 ///
 /// # Errors
-/// All that is wrong with it, in order of appearance, at most 64.
+/// All mistakes in the file, in order of appearance, at most 64.
 pub fn parse(text: &str, file: Option<&Path>, layer: Layer) -> Result<LayerPolicy, Vec<ParseError>> {
     read(text, file, layer, false)
 }
 
-/// Reads a feature's file.
+/// Parses a feature's file.
 ///
 /// # Errors
 /// As [`parse`].
@@ -60,7 +60,7 @@ fn read(
     feature: bool,
 ) -> Result<LayerPolicy, Vec<ParseError>> {
     let policy = LayerPolicy::empty(layer, file);
-    // Checked before anything looks at the text.
+    // Check this before the text is examined.
     if text.len() > LARGEST_FILE {
         return Err(vec![ParseError {
             problem: Problem::TooLarge { size: text.len() },
@@ -100,7 +100,7 @@ struct Reader<'t> {
     shared: Arc<str>,
     policy: LayerPolicy,
     strength: Strength,
-    /// `default` or `locked` while inside one of these.
+    /// `default` or `locked` while inside such a table.
     prefix: &'static str,
     entries: usize,
     errors: Vec<ParseError>,
@@ -331,7 +331,7 @@ impl Reader<'_> {
     }
 
     fn protect(&mut self, name: &str, node: &Node<'_>) -> Option<Protect> {
-        // Until there was a broker, this key held the list of paths.
+        // Before the broker existed, this key contained the list of paths.
         if matches!(node.get_ref(), DeValue::Array(_)) {
             self.error(Problem::Renamed { key: name.to_owned(), now: "protect_paths" }, node.span());
             return None;

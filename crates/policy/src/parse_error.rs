@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is wrong with a policy file, where, and what to write instead.
+//! Errors in a policy file: what is wrong, where, and what to write instead.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,111 +22,111 @@ use crate::value::ValueError;
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The file is larger than any policy.
+    /// The file is too large.
     #[error("the file has {size} bytes; a policy has at most {LARGEST_FILE}")]
     TooLarge {
         /// Its size.
         size: usize,
     },
-    /// The file states more than any policy.
+    /// The file has too many entries.
     #[error("the file has more than {MOST_ENTRIES} entries")]
     TooManyEntries,
-    /// It is no TOML.
+    /// The text isn't valid TOML.
     #[error("this is no TOML: {message}")]
     Syntax {
-        /// What the TOML parser says.
+        /// The TOML parser's message.
         message: String,
     },
-    /// `schema` isn't there.
+    /// `schema` is missing.
     #[error("the file does not say `schema = {SCHEMA}`")]
     MissingSchema,
-    /// `schema` is another number.
+    /// `schema` has an unknown value.
     #[error("schema {found} is not known; this version reads schema {SCHEMA}")]
     UnsupportedSchema {
         /// The number.
         found: i64,
     },
-    /// A key that isn't known there.
+    /// A key isn't known in this section.
     #[error("unknown key `{key}`{}", in_section(within))]
     UnknownKey {
         /// The key.
         key: String,
-        /// The section, or nothing at the top.
+        /// The section; empty at the top level.
         within: &'static str,
-        /// The nearest known key.
+        /// The most similar known key.
         suggestion: Option<&'static str>,
         /// All known keys.
         known: Vec<&'static str>,
     },
-    /// A value of another type.
+    /// A value has the wrong type.
     #[error("`{key}` takes {expected}, not {found}")]
     WrongType {
         /// The key.
         key: String,
-        /// What it takes.
+        /// The expected type.
         expected: &'static str,
-        /// What is there.
+        /// The type found.
         found: &'static str,
     },
-    /// A word that isn't one of the possible ones.
+    /// A word is not one of the accepted ones.
     #[error("`{key}` can't be {value:?}")]
     UnknownValue {
         /// The key.
         key: String,
         /// The word.
         value: String,
-        /// The possible ones.
+        /// The accepted words.
         possible: Vec<&'static str>,
-        /// The nearest of them.
+        /// The most similar of them.
         suggestion: Option<&'static str>,
     },
-    /// A list that has another name now.
+    /// A list has a new name.
     #[error("`{key}` takes a word; the list of paths is `{now}`")]
     Renamed {
-        /// The key.
+        /// The old key.
         key: String,
-        /// The list's name.
+        /// The list's new name.
         now: &'static str,
     },
-    /// A lock in a layer that may not lock.
+    /// A layer that may not lock contains a lock.
     #[error("a {layer} policy can't lock anything")]
     LockNotAllowed {
         /// The layer.
         layer: Layer,
     },
-    /// A number that doesn't fit.
+    /// A number is out of range.
     #[error("`{key}` is a number from 0 to {largest}")]
     OutOfRange {
         /// The key.
         key: String,
-        /// The largest possible one.
+        /// The largest accepted one.
         largest: u64,
     },
-    /// No pattern.
+    /// The pattern isn't valid.
     #[error("{0}")]
     Pattern(#[source] PatternError),
-    /// No name that can be protected.
+    /// The name can't be protected.
     #[error("{0}")]
     Name(#[source] NameError),
-    /// Nothing that can be said of the network.
+    /// A statement about the network isn't valid.
     #[error("{0}")]
     Network(#[source] NetworkError),
-    /// No condition.
+    /// The condition isn't valid.
     #[error("{0}")]
     Condition(#[source] ConditionError),
-    /// A hook in a project's file.
+    /// A project's file contains a hook.
     #[error("a project can't have programs run outside")]
     HookNotAllowed,
-    /// A hook that runs nothing, or two things.
+    /// A hook states no program, or two.
     #[error("a hook runs either a `command` or a `profile`")]
     HookRuns,
-    /// No answer to a call.
+    /// A reply to a call isn't valid.
     #[error("{0}")]
     Answer(#[source] ReplyError),
-    /// No amount.
+    /// The amount isn't valid.
     #[error("{0}")]
     Amount(#[source] AmountError),
-    /// No value.
+    /// The value isn't valid.
     #[error("{0}")]
     Value(#[source] ValueError),
 }
@@ -170,7 +170,7 @@ impl Problem {
         })
     }
 
-    /// The few words at the caret.
+    /// The short text at the caret.
     const fn label(&self) -> &'static str {
         match self {
             Self::UnknownKey { .. } => "not a key here",
@@ -193,7 +193,7 @@ impl Problem {
     }
 }
 
-/// One thing wrong with one file.
+/// One error in one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// What is wrong.
@@ -218,7 +218,7 @@ impl std::error::Error for ParseError {
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: ", self.file_name(), self.line, self.column)?;
-        // A file that isn't trusted yet must not be able to drive the reader's terminal.
+        // The file may be untrusted: its text must not control the reader's terminal.
         write!(f, "{}", shown(&self.problem.to_string()))
     }
 }
@@ -231,16 +231,16 @@ impl ParseError {
         }
     }
 
-    /// Several lines for people: what, the lines of the file with a caret, and a hint.
+    /// Several lines for users: the error, the lines of the file with a caret, and a hint.
     #[must_use]
     pub fn render(&self, colour: bool) -> String {
-        // Some lines are enough, and a caret under a line of a megabyte helps nobody.
+        // Show only a few lines: a caret under a line of a megabyte would help no reader.
         let (start, line_start) = self.excerpt_start();
         let end = self.text[self.span.start..].find('\n').map_or(self.text.len(), |at| self.span.start + at);
-        // A proxy's password may stand there, and messages are shown around.
+        // The lines may contain a proxy's password, and users copy error messages.
         let excerpt = masked(&self.text[start..end]);
-        // A file that isn't trusted yet must not be able to drive the reader's terminal. Escapes are longer than what
-        // they stand for.
+        // The file may be untrusted: its text must not control the reader's terminal. Escapes are longer than the
+        // characters that they replace, so offsets change.
         let place = |at: usize| harmless_lines(excerpt.get(..at).unwrap_or(&excerpt)).len();
         let span = place(self.span.start - start)..place(self.span.end.min(end).max(self.span.start) - start);
         let excerpt = harmless_lines(&excerpt);
@@ -258,7 +258,7 @@ impl ParseError {
         renderer.render(&[report])
     }
 
-    /// The start of the line that holds the error, and its number.
+    /// The offset of the line with the error, and the line's number.
     fn excerpt_start(&self) -> (usize, usize) {
         let start = self.text[..self.span.start].rfind('\n').map_or(0, |at| at + 1);
         (start, self.line as usize)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Paths as people write them: `~/x`, `./x`, `${runtime}/x`, `/abs`, `**/.env`.
+//! Parses path patterns: `~/x`, `./x`, `${runtime}/x`, `/abs`, `**/.env`.
 //!
-//! A pattern is checked when it is made and expanded when a [`Context`](crate::Context) is known. A backslash
-//! takes the meaning from one of `* ? [ ] { } = $ ~ \`; before any other character it stands for
-//! itself.
+//! A pattern is checked when it is made, and expanded when a [`Context`](crate::Context) is known. A backslash makes
+//! one of `* ? [ ] { } = $ ~ \` ordinary. Before any other character it stands for itself.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -18,13 +17,13 @@ use crate::{glob, suggest};
 /// `PATH_MAX` of Linux: a longer path can't be passed to any call (`limits.h`).
 pub const LONGEST: usize = 4096;
 
-/// Why a text is no pattern.
+/// Why a text is no valid pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
     /// The text is empty.
     #[error("the path is empty")]
     Empty,
-    /// The text holds a NUL byte, which no path can.
+    /// The text contains a NUL byte, which no path can contain.
     #[error("a path can't hold a NUL byte")]
     Nul,
     /// The text is longer than the kernel's `PATH_MAX`.
@@ -33,12 +32,12 @@ pub enum PatternError {
         /// Its length in bytes.
         length: usize,
     },
-    /// `${…}` with a name that isn't known.
+    /// `${…}` contains an unknown name.
     #[error("there is no variable `${{{name}}}`")]
     UnknownVariable {
         /// The name.
         name: String,
-        /// The nearest known one.
+        /// The most similar known name.
         suggestion: Option<&'static str>,
     },
     /// `${` without `}`.
@@ -53,10 +52,10 @@ pub enum PatternError {
     /// `[` without `]`.
     #[error("`[` is not closed")]
     UnclosedClass,
-    /// `[…]` that could match a separator, or is empty or reversed.
+    /// `[…]` could match a separator, is empty, or contains a reversed range.
     #[error("`[{class}]` is not a set of characters of a file name")]
     BadClass {
-        /// What stands between the brackets.
+        /// The text between the brackets.
         class: String,
     },
     /// `**` beside other characters.
@@ -68,10 +67,10 @@ pub enum PatternError {
     /// `~name`.
     #[error("`~` stands for your own home only")]
     OtherHome,
-    /// A pattern where one path is needed.
+    /// A pattern stands where a single path is needed.
     #[error("a pattern with `*`, `?` or `[` can't name one place")]
     GlobNotAllowed,
-    /// Globs are matched as text.
+    /// The text of a glob must be UTF-8.
     #[error("a pattern with `*`, `?` or `[` must be UTF-8")]
     GlobNotUtf8,
 }
@@ -106,7 +105,7 @@ impl PatternError {
     }
 }
 
-/// What may stand in `${…}`.
+/// The variables for `${…}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Variable {
     Home,
@@ -121,14 +120,14 @@ pub(crate) enum Variable {
     State,
     Name,
     Id,
-    /// The socket of the X server that `DISPLAY` names.
+    /// The socket of the X server in `DISPLAY`.
     X11,
-    /// One of the caller's, in capital letters.
+    /// A variable of the caller, in capital letters.
     Environment(String),
 }
 
 impl Variable {
-    /// Those that aren't the caller's.
+    /// All variables that aren't the caller's.
     const KNOWN: [Self; 13] = [
         Self::Home,
         Self::Cwd,
@@ -189,7 +188,7 @@ impl Variable {
         }
     }
 
-    /// The socket of the display, if it is one of this machine's: `:1.0` is served at `/tmp/.X11-unix/X1`.
+    /// The socket of the display, if this machine serves it: `:1.0` is served at `/tmp/.X11-unix/X1`.
     pub(crate) fn x11(context: &Context) -> Option<PathBuf> {
         let display = context.environment.get(OsStr::new("DISPLAY"))?.to_str()?;
         let number = display.strip_prefix("unix").unwrap_or(display).strip_prefix(':')?.split('.').next()?;
@@ -213,7 +212,7 @@ impl Variable {
     }
 }
 
-/// A piece of a pattern. Bytes, because a path without globs needn't be UTF-8.
+/// A token of a pattern. Contains bytes, because a path without globs needn't be UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Token {
     Byte(u8),
@@ -223,7 +222,7 @@ pub(crate) enum Token {
     Star,
     DoubleStar,
     AnyOne,
-    /// Negated or not, and what stands between the brackets.
+    /// Whether the set is negated, and the text between the brackets.
     Class(bool, String),
 }
 
@@ -233,7 +232,7 @@ impl Token {
     }
 }
 
-/// A path as written, checked.
+/// A checked pattern, with its text as stated.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct PathPattern {
     text: OsString,
@@ -244,17 +243,17 @@ impl PathPattern {
     /// Checks a pattern.
     ///
     /// # Errors
-    /// When the text can't be meant: see [`PatternError`].
+    /// When the text is invalid: see [`PatternError`].
     pub fn new(text: impl AsRef<OsStr>) -> Result<Self, PatternError> {
         let text = text.as_ref();
         let glob = tokens(text)?.iter().any(Token::is_glob);
         Ok(Self { text: text.to_owned(), glob })
     }
 
-    /// The pattern that means exactly this path, whatever characters it holds.
+    /// The pattern that matches exactly this path, whatever characters it contains.
     ///
     /// # Errors
-    /// When it is empty, too long, or holds `..` after a name.
+    /// When it is empty, too long, or contains `..` after a name.
     pub fn exactly(path: impl AsRef<OsStr>) -> Result<Self, PatternError> {
         let path = path.as_ref().as_bytes();
         let mut text = Vec::with_capacity(path.len());
@@ -271,7 +270,7 @@ impl PathPattern {
     /// Splits `HOST=DEST` at the last equals sign that isn't escaped, and checks both.
     ///
     /// # Errors
-    /// When either part is no pattern, or a pattern is given another place.
+    /// When a part is no valid pattern, or a glob has a destination.
     pub fn with_destination(text: impl AsRef<OsStr>) -> Result<(Self, Option<Self>), PatternError> {
         let bytes = text.as_ref().as_bytes();
         let Some(at) = last_equals(bytes) else {
@@ -285,10 +284,10 @@ impl PathPattern {
         Ok((host, Some(destination)))
     }
 
-    /// Checks a pattern that must name one path.
+    /// Checks a pattern that must stand for one path.
     ///
     /// # Errors
-    /// When it is no pattern or holds a glob.
+    /// When it is no valid pattern or contains a glob.
     pub fn one_path(text: impl AsRef<OsStr>) -> Result<Self, PatternError> {
         let pattern = Self::new(text)?;
         if pattern.glob {
@@ -297,25 +296,25 @@ impl PathPattern {
         Ok(pattern)
     }
 
-    /// Whether it can stand for more than one path.
+    /// Whether it can match more than one path.
     #[must_use]
     pub const fn is_glob(&self) -> bool {
         self.glob
     }
 
-    /// The text as written.
+    /// The text as stated.
     #[must_use]
     pub fn as_os_str(&self) -> &OsStr {
         &self.text
     }
 
-    /// The text as written, if it is UTF-8.
+    /// The text as stated, if it is UTF-8.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         self.text.to_str()
     }
 
-    /// Whether it stands for something else in another working directory.
+    /// Whether it means another path in another working directory.
     pub(crate) fn depends_on_cwd(&self) -> bool {
         let tokens = self.tokens();
         let anchored = matches!(tokens.first(), Some(Token::Separator | Token::Home | Token::Variable(_)));
@@ -324,7 +323,7 @@ impl PathPattern {
     }
 
     pub(crate) fn tokens(&self) -> Vec<Token> {
-        // The text was checked when the pattern was made.
+        // This can't fail: the text was checked when the pattern was made.
         tokens(&self.text).unwrap_or_default()
     }
 }
@@ -341,7 +340,7 @@ impl fmt::Debug for PathPattern {
     }
 }
 
-/// Shown lossily: serialised rules are for people and tools to read, never to act on.
+/// Serialised lossily: serialised rules are for users and tools to read, never to apply.
 impl Serialize for PathPattern {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&self.text.to_string_lossy())
@@ -365,7 +364,7 @@ fn last_equals(text: &[u8]) -> Option<usize> {
     last
 }
 
-/// Reads a text into its pieces and checks everything that needs no context.
+/// Splits a text into tokens, and checks everything that needs no context.
 fn tokens(text: &OsStr) -> Result<Vec<Token>, PatternError> {
     let bytes = text.as_bytes();
     if bytes.is_empty() {
@@ -409,7 +408,7 @@ fn tokens(text: &OsStr) -> Result<Vec<Token>, PatternError> {
     Ok(out)
 }
 
-/// A set of characters, after its `[`; and how many bytes it takes, `[` included.
+/// Parses a set of characters after its `[`. Returns its length in bytes, including `[`.
 fn class(rest: &[u8]) -> Result<(Token, usize), PatternError> {
     let negated = matches!(rest.first(), Some(b'!' | b'^'));
     let start = usize::from(negated);
@@ -424,14 +423,14 @@ fn class(rest: &[u8]) -> Result<(Token, usize), PatternError> {
     Ok((Token::Class(negated, members), end + 2))
 }
 
-/// No reversed range, and none that holds the separator: a set stands for one character of a name.
+/// Whether no range is reversed and none contains the separator: a set stands for one character of a name.
 fn class_is_sound(members: &str) -> bool {
     let Some(ranges) = glob::ranges(members) else { return false };
     let sound = |(low, high): &(char, char)| !(*low..=*high).contains(&'/');
     !ranges.is_empty() && !members.contains('\\') && ranges.iter().all(sound)
 }
 
-/// A variable, after its `$`; and how many bytes it takes, `$` included.
+/// Parses a variable after its `$`. Returns its length in bytes, including `$`.
 fn variable(rest: &[u8]) -> Result<(Token, usize), PatternError> {
     match rest.first() {
         Some(b'{') => {
@@ -462,7 +461,7 @@ fn check_double_stars(tokens: &[Token]) -> Result<(), PatternError> {
     Ok(())
 }
 
-/// `..` may lead a relative pattern (the working directory holds no links), and stand nowhere else.
+/// `..` may stand at the beginning of a relative pattern (the working directory contains no links) and nowhere else.
 fn check_parents(tokens: &[Token]) -> Result<(), PatternError> {
     let mut named = matches!(tokens.first(), Some(Token::Separator));
     for part in tokens.split(|token| *token == Token::Separator) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The interfaces of the desktop portal, by which applications ask the user for what they mustn't take.
+//! Lists the interfaces of the desktop portal, by which applications ask the user for access.
 
 use crate::suggest;
 use crate::value::ValueError;
 
-/// Those that are known, by the last part of the interface's name: `org.freedesktop.portal.FileChooser`. Of
-/// xdg-desktop-portal 1.20, without what serves other launchers (`Flatpak`, `Registry`).
+/// The known interfaces, by the last part of their name: `org.freedesktop.portal.FileChooser`. From
+/// xdg-desktop-portal 1.20, without those for other launchers (`Flatpak`, `Registry`).
 pub const PORTALS: &[&str] = &[
     "Account",
     "Background",
@@ -39,13 +39,13 @@ pub const PORTALS: &[&str] = &[
     "Wallpaper",
 ];
 
-/// Those that give an application files of the user's: through the directory of documents.
+/// The interfaces that give an application files of the user, through the documents directory.
 pub const GIVE_FILES: &[&str] = &["Documents", "FileChooser", "FileTransfer", "Screenshot"];
 
-/// Whether it is one.
+/// Checks that an interface is known.
 ///
 /// # Errors
-/// When it isn't, with the nearest that is.
+/// When it isn't, with the most similar known one.
 pub fn check(name: &str) -> Result<(), ValueError> {
     if PORTALS.contains(&name) {
         return Ok(());

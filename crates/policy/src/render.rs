@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From what a layer states back to the text of a policy file.
+//! Prints the statements of a layer as the text of a policy file.
 
 use std::fmt::Write;
 
@@ -17,17 +17,17 @@ use palisade_text::is_hidden;
 mod application;
 mod network;
 
-/// Words for people beside what is rendered.
+/// Comments to add to the text.
 #[derive(Debug, Clone, Default)]
 pub struct Remarks {
-    /// Before everything.
+    /// Comments before all statements.
     pub header: Vec<String>,
-    /// At keys, by `SECTION.KEY`: in a list at its end, before anything else.
+    /// Comments at keys, by `SECTION.KEY`. In a list they stand at its end, elsewhere before the statement.
     pub keys: Vec<(&'static str, String)>,
 }
 
 impl Remarks {
-    /// Adds one at a key.
+    /// Adds a comment at a key.
     pub fn add(&mut self, key: &'static str, text: String) {
         self.keys.push((key, text));
     }
@@ -37,7 +37,7 @@ impl Remarks {
     }
 }
 
-/// A comment of one line: what would end it is written as in strings.
+/// A one-line comment. Characters that would end it are escaped as in strings.
 fn comment(text: &str) -> String {
     let mut out = String::from("#");
     if !text.is_empty() {
@@ -53,17 +53,17 @@ fn comment(text: &str) -> String {
     out
 }
 
-/// Writes a layer as a policy file.
+/// Prints a layer as a policy file.
 ///
-/// [`parse`](crate::parse::parse) reads back the same statements; only their places differ. Of a
-/// key that takes one value and was stated several times (on a command line) the last is written.
-/// A path that is no UTF-8 can't stand in TOML; it is written as a comment.
+/// [`parse`](crate::parse::parse) reads back the same statements; only their places differ. If a key that takes one
+/// value was stated several times (on a command line), the last value is printed. A path that isn't UTF-8 can't stand
+/// in TOML; it becomes a comment.
 #[must_use]
 pub fn render(layer: &LayerPolicy) -> String {
     render_with(layer, &Remarks::default())
 }
 
-/// As [`render`], with comments.
+/// Like [`render`], with comments.
 #[must_use]
 pub fn render_with(layer: &LayerPolicy, remarks: &Remarks) -> String {
     let mut out = String::new();
@@ -105,7 +105,7 @@ fn put_sections(out: &mut String, prefix: &str, from: &Settings, strength: Stren
 }
 
 fn put(out: &mut String, key: &str, value: &str) {
-    // Writing to a string doesn't fail.
+    // Writing to a string can't fail.
     let _ = writeln!(out, "{key} = {value}");
 }
 
@@ -196,7 +196,7 @@ fn put_key(
     match value {
         Value::List(texts) => {
             if !texts.is_empty() || !remarks.is_empty() {
-                // A list of remarks alone states nothing, and shows where what they speak of belongs.
+                // A list that contains only comments states nothing. It shows where the entries belong.
                 put(out, key, &list(texts, remarks));
             }
         }
@@ -211,7 +211,7 @@ fn put_key(
     }
 }
 
-/// What a key states.
+/// The value of a key.
 enum Value {
     One(Option<String>),
     List(Vec<String>),
@@ -234,7 +234,7 @@ fn names(from: &Settings, strength: Strength, pick: fn(&EnvironmentRule) -> Opti
 }
 
 fn variables(from: &Settings, strength: Strength) -> Option<String> {
-    // A key can stand in a table once; the last statement is the one that holds.
+    // TOML allows a key only once in a table, so the last statement is printed, which wins.
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for rule in of(&from.environment, strength) {
         if let EnvironmentRule::Set { name, value } = rule {
@@ -248,7 +248,7 @@ fn variables(from: &Settings, strength: Strength) -> Option<String> {
     (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", ")))
 }
 
-/// An entry of `syscalls.answers`, as a TOML table.
+/// Prints an entry of `syscalls.answers` as a TOML table.
 #[must_use]
 pub fn answer(answer: &SyscallReply) -> String {
     let mut parts = match &answer.question {
@@ -285,7 +285,7 @@ fn written(unit: Unit, amount: Amount) -> String {
     }
 }
 
-/// One line while it is short and has no remarks, else one entry to a line.
+/// Prints a list in one line if it is short and has no comments, else one entry on each line.
 fn list(texts: Vec<String>, remarks: Vec<String>) -> String {
     let line = format!("[{}]", texts.join(", "));
     if line.len() <= 80 && remarks.is_empty() {
@@ -302,13 +302,13 @@ fn list(texts: Vec<String>, remarks: Vec<String>) -> String {
     out
 }
 
-/// A character as a TOML string has it that nobody could see.
+/// Writes an invisible character as an escape of a TOML string.
 fn escape(c: char, out: &mut String) {
     let code = u32::from(c);
     let _ = if code > 0xffff { write!(out, "\\U{code:08X}") } else { write!(out, "\\u{code:04X}") };
 }
 
-/// A TOML string, without characters that steer a terminal or can't be seen.
+/// Prints a TOML string. Characters that control a terminal or are invisible become escapes.
 #[must_use]
 pub fn string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -326,4 +326,11 @@ pub fn string(text: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// A key as TOML takes it: bare where it may be.
+#[must_use]
+pub fn key(text: &str) -> String {
+    let bare = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if bare { text.to_owned() } else { string(text) }
 }

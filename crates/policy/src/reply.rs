@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a policy answers a program with that makes a certain call, or opens a certain path.
+//! The replies that a policy states for certain system calls, or for opening certain paths.
 
 use crate::suggest;
 use serde::Serialize;
@@ -8,37 +8,37 @@ pub(crate) mod order;
 
 /// An entry of `syscalls.answers`.
 ///
-/// Whether the kernel has the call, and what its arguments are, is the filter compiler's business.
+/// The filter compiler checks whether the call exists and which arguments it has.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct SyscallReply {
-    /// To what.
+    /// What gets the reply.
     #[serde(flatten)]
     pub question: Question,
-    /// With what.
+    /// The reply.
     #[serde(flatten)]
     pub action: Action,
 }
 
-/// What is answered.
+/// What a reply is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {
-    /// A call.
+    /// A system call.
     Call {
         /// Its name.
         call: String,
-        /// A condition on its arguments; empty: whatever they are.
+        /// A condition on its arguments. If empty, any arguments match.
         #[serde(skip_serializing_if = "String::is_empty")]
         when: String,
     },
-    /// Opening a path, as it is inside.
+    /// Opening a path, as seen inside.
     Open {
-        /// The path: absolute.
+        /// The path; must be absolute.
         open: String,
     },
 }
 
-/// An answer.
+/// A reply.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum Action {
@@ -46,24 +46,24 @@ pub enum Action {
     Allow,
     /// The user is asked.
     Ask,
-    /// It isn't made, and returns this.
+    /// The call isn't made, and returns this value.
     Return {
         /// The value.
         value: i64,
     },
-    /// It isn't made, and fails.
+    /// The call isn't made, and fails.
     Deny {
         /// The error's name.
         errno: String,
     },
-    /// Another path is opened, as it is inside.
+    /// Another path (as seen inside) is opened.
     Redirect {
-        /// The path: absolute.
+        /// The path; must be absolute.
         to: String,
     },
-    /// The caller is given one of the descriptors that palisade was started with.
+    /// The caller gets one of the descriptors with which palisade was started.
     Give {
-        /// Its number there.
+        /// Its number in palisade.
         descriptor: u32,
     },
 }
@@ -74,24 +74,24 @@ pub(crate) const KEYS: [&str; 8] = ["call", "when", "open", "action", "errno", "
 /// The words for actions.
 pub(crate) const ACTIONS: [&str; 6] = ["allow", "ask", "return", "deny", "redirect", "give"];
 
-/// What is wrong with an entry.
+/// Errors in an entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
-    /// Neither a call nor a path, or both.
+    /// The entry names neither a call nor a path, or both.
     #[error("an answer is either to a `call` or to `open`ing a path")]
     Question,
-    /// No action.
+    /// The action is missing.
     #[error("an answer needs an `action`")]
     NoAction,
-    /// The action isn't one.
+    /// The action is unknown.
     #[error("`{word}` is no action")]
     Unknown {
         /// The word.
         word: String,
-        /// The nearest that is one.
+        /// The most similar known action.
         nearest: Option<&'static str>,
     },
-    /// A call can't be answered so, or a path.
+    /// The action isn't possible for a call, or for a path.
     #[error("{what} can't be answered with `{action}`")]
     Misplaced {
         /// `a call` or `opening a path`.
@@ -99,7 +99,7 @@ pub enum ReplyError {
         /// The action.
         action: &'static str,
     },
-    /// A key of the action isn't there.
+    /// A key that the action needs is missing.
     #[error("the action `{action}` needs `{key}`")]
     Missing {
         /// The action.
@@ -107,7 +107,7 @@ pub enum ReplyError {
         /// The key.
         key: &'static str,
     },
-    /// A key of another action.
+    /// A key belongs to another action.
     #[error("`{key}` means nothing with the action `{action}`")]
     Foreign {
         /// The action.
@@ -115,34 +115,34 @@ pub enum ReplyError {
         /// The key.
         key: &'static str,
     },
-    /// A path that isn't absolute, or isn't plain.
+    /// A path isn't absolute, or isn't plain.
     #[error("{path:?} can't be meant: a path here is absolute, without patterns, `..` and `.`")]
     Path {
         /// The path.
         path: String,
     },
-    /// A value that the kernel would take for an error, or a descriptor that can't be one.
+    /// A value that the kernel would treat as an error, or an invalid descriptor number.
     #[error("{number} can't be meant: {range}")]
     Range {
         /// The number.
         number: i64,
-        /// What can be.
+        /// The accepted range.
         range: &'static str,
     },
-    /// The same question has another answer already.
+    /// The same call or path has another reply.
     #[error("{question} has another answer in line {line}")]
     Contradiction {
-        /// The question.
+        /// The call or path.
         question: String,
-        /// Where.
+        /// The line of the other reply.
         line: u32,
     },
-    /// The call is denied beside.
+    /// The list `deny` also contains the call.
     #[error("`{call}` is in the list `deny` in line {line}, which this contradicts")]
     Denied {
         /// The call.
         call: String,
-        /// Where.
+        /// The line of that entry.
         line: u32,
     },
 }
@@ -177,7 +177,7 @@ impl ReplyError {
 }
 
 impl Action {
-    /// The word for it.
+    /// The word in a policy file.
     #[must_use]
     pub const fn key(&self) -> &'static str {
         match self {
@@ -190,7 +190,7 @@ impl Action {
         }
     }
 
-    /// How firmly it keeps the call from being made. Paths can be answered in one way only: each is as good as another.
+    /// How firmly the reply prevents the call. All replies for paths are equally firm.
     const fn firmness(&self) -> u8 {
         match self {
             Self::Allow => 0,
@@ -226,7 +226,7 @@ impl std::fmt::Display for SyscallReply {
 }
 
 impl Question {
-    /// What is asked about, whatever its arguments are.
+    /// What the reply is for, whatever the arguments are.
     #[must_use]
     pub fn subject(&self) -> &str {
         match self {
@@ -240,7 +240,7 @@ impl Question {
     }
 }
 
-/// An entry as it stands in a file.
+/// The keys of an entry, as a file states them.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub(crate) call: Option<String>,
@@ -316,7 +316,7 @@ impl Written {
     }
 }
 
-/// A path that means one thing.
+/// Checks that a path is absolute and plain, so that it has one meaning.
 fn plain(path: String) -> Result<String, ReplyError> {
     let fine = path.len() < 4096
         && path.strip_prefix('/').is_some_and(|rest| {
@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(said, "opening /a has another answer in line 4");
         let said = contradicts("deny = [\"a\"]\nanswers = [{ call = \"a\", action = \"allow\" }]");
         assert_eq!(said, "`a` is in the list `deny` in line 3, which this contradicts");
-        // Other arguments, another strength, or the same again: no contradiction.
+        // Other arguments, another strength, or the same reply again: no contradiction.
         policy(
             Layer::User,
             "[syscalls]\nanswers = [{ call = \"a\", when = \"arg0 in 1\", action = \"deny\" }, \

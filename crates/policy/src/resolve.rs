@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules put in their places on one host, ready to be asked.
+//! Resolves all rules of a policy on one host, ready for lookups.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use crate::merge::Policy;
 use crate::names::UnknownName;
 use crate::rule::{Access, PathRule};
 
-/// More rules than this, the copies for mapped places included, are a mistake.
+/// More rules than this, including the copies for mapped paths, are a mistake.
 const MOST_RULES: usize = 1 << 16;
 
-/// Why a policy can't be put in place.
+/// Why a policy can't be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
-    /// A rule's pattern stands for nothing here, and leaving the rule out would allow more.
+    /// A rule's pattern can't be expanded here, and leaving the rule out would allow more.
     #[error("{rule}")]
     Rule {
         /// The rule.
@@ -25,7 +25,7 @@ pub enum ResolveError {
         /// What is wrong with it.
         source: ExpandError,
     },
-    /// The working directory inside stands for nothing here.
+    /// The working directory inside can't be expanded here.
     #[error("process.cwd = {:?} ({})", cwd.value.to_string(), cwd.origin)]
     Cwd {
         /// The statement.
@@ -33,15 +33,15 @@ pub enum ResolveError {
         /// What is wrong with it.
         source: ExpandError,
     },
-    /// An entry of `allow_names` that was meant to allow something, and doesn't.
+    /// An entry of `allow_names` names no protected name.
     #[error(transparent)]
     Name(#[from] Box<UnknownName>),
-    /// Rules times mapped places are too many.
+    /// Rules and mapped paths together give too many rules.
     #[error("the policy comes to more than {MOST_RULES} rules")]
     TooMany,
 }
 
-/// A host path that appears elsewhere inside.
+/// A host path that appears at another path inside.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moved {
     pub(crate) from: PathBuf,
@@ -50,31 +50,30 @@ pub(crate) struct Moved {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
-    /// One path inside, and all below it.
+    /// One path inside, and everything below it.
     Path(PathBuf),
-    /// What matches on the host, and all below it.
+    /// Everything that matches on the host, and everything below it.
     Glob(GlobPattern),
 }
 
-/// A rule in its place.
+/// A resolved rule.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     pub(crate) rule: PathRule,
     pub(crate) place: Place,
     pub(crate) moved: Option<Moved>,
-    /// The rule speaks of a directory above the one that was moved, so that the rule that moved
-    /// it is the more specific of the two.
+    /// The rule is about a directory above the mapped one. So the rule that maps it is the more specific of the two.
     pub(crate) outer: bool,
 }
 
-/// How closely a rule fits a path; greater is closer.
+/// How closely a rule matches a path. A greater value is closer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Specificity {
-    /// How deep the path lies at which the rule begins to hold.
+    /// The depth of the path at which the rule starts to apply.
     pub(crate) depth: usize,
     inner: bool,
     literal: bool,
-    /// The length of the plain beginning, to compare globs.
+    /// The length of the plain beginning, for comparing globs.
     prefix: usize,
 }
 
@@ -83,12 +82,12 @@ impl Placed {
         self.rule.rank()
     }
 
-    /// Whether this is the copy of a lock, for a place that its host path is mapped to.
+    /// Whether this is a copy of a lock, for a place to which the lock's host path is mapped.
     pub(crate) fn is_host_lock(&self) -> bool {
         self.rule.strength == Strength::Locked && self.moved.is_some() && self.rule.destination.is_none()
     }
 
-    /// What of the host is at `path` inside, by this rule.
+    /// The host path that this rule shows at `path`.
     pub(crate) fn source_of(&self, path: &Path) -> PathBuf {
         match &self.moved {
             None => path.to_owned(),
@@ -99,7 +98,7 @@ impl Placed {
         }
     }
 
-    /// Whether, and how closely, the rule fits a path inside.
+    /// Whether the rule matches a path inside, and how closely.
     pub(crate) fn fits(&self, path: &Path) -> Option<Specificity> {
         match &self.place {
             Place::Path(place) => path.starts_with(place).then(|| Specificity {
@@ -127,7 +126,7 @@ impl Placed {
     }
 }
 
-/// As `Path::join`, but joining nothing adds no slash.
+/// Like `Path::join`, but joining an empty path adds no slash.
 pub(crate) fn join(base: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() { base.to_owned() } else { base.join(rest) }
 }
@@ -136,28 +135,28 @@ pub(crate) fn depth(path: &Path) -> usize {
     path.components().count()
 }
 
-/// A policy in place: answers what it says of any path.
+/// A resolved policy: it decides about any path.
 #[derive(Debug, Clone, Default)]
 pub struct Resolved {
-    /// Sorted by rank, then as stated.
+    /// Sorted by rank, then in the order stated.
     pub(crate) rules: Vec<Placed>,
-    /// The rules that begin at one path, by that path.
+    /// The rules for one path, by that path.
     pub(crate) by_path: HashMap<PathBuf, Vec<usize>>,
     /// The rules that are globs.
     pub(crate) by_glob: Vec<usize>,
-    /// The rules of `protect_paths`, which grant and refuse nothing.
+    /// The rules of `protect_paths`. They grant and refuse nothing.
     pub(crate) protect: Vec<Placed>,
     skipped: Vec<(PathRule, ExpandError)>,
     cwd: Option<Sourced<PathBuf>>,
 }
 
 impl Policy {
-    /// Puts every rule in its place: variables replaced, patterns compiled, paths absolute.
+    /// Resolves every rule: replaces variables, compiles patterns, makes paths absolute.
     ///
     /// # Errors
-    /// When a pattern refers to what this launch doesn't have (no runtime directory, no project), or
-    /// `allow_names` to a name that isn't protected. A rule that only grants is left out instead, see [`Resolved::skipped`]: without it less is
-    /// allowed. A lock, or a rule that hides or denies, is never left out.
+    /// When a pattern refers to a value that this launch doesn't have (no runtime directory, no project), or
+    /// `allow_names` names a name that isn't protected. A rule that only grants is left out instead, see
+    /// [`Resolved::skipped`]: that allows less. A lock, or a rule that hides or denies, is never left out.
     pub fn resolve(&self, context: &Context) -> Result<Resolved, ResolveError> {
         if let Some(unknown) = self.unknown_name() {
             return Err(Box::new(unknown).into());
@@ -178,7 +177,7 @@ impl Policy {
             }
         }
         follow_moves(&mut placed)?;
-        // Stable: of statements of one rank the later ones stay later.
+        // The sort is stable: later statements of a rank stay later.
         placed.sort_by_key(Placed::rank);
         let (protect, rules) =
             placed.into_iter().partition(|placed: &Placed| placed.rule.access == Access::Protect);
@@ -206,8 +205,8 @@ impl Policy {
 }
 
 impl Resolved {
-    /// Rules left out because they grant what this launch doesn't have, or what can't be a path in it, and what that
-    /// is.
+    /// Rules that were left out, with the reason: they grant something that this launch doesn't have, or that can't
+    /// be part of a path.
     #[must_use]
     pub fn skipped(&self) -> &[(PathRule, ExpandError)] {
         &self.skipped
@@ -232,7 +231,7 @@ fn one_place(
 ) -> Result<PathBuf, ExpandError> {
     match expand(pattern, layer, context)? {
         Expanded::Path(path) => Ok(path),
-        // Such patterns are checked when they are made; the base is the nearest that is one path.
+        // Such patterns are checked when they are made. The base is the nearest single path.
         Expanded::Glob(glob) => Ok(glob.base().to_owned()),
     }
 }
@@ -254,10 +253,10 @@ fn place(rule: &PathRule, context: &Context) -> Result<Placed, ExpandError> {
     Ok(Placed { rule: rule.clone(), place, moved, outer: false })
 }
 
-/// Lets rules that refuse, and locks, follow a host path to where it is mapped.
+/// Copies refusing rules and locks on a host path to each place to which that path is mapped.
 ///
-/// Without this a lock on `/srv` would be undone by `read = ["/srv=/mnt"]`, and a hidden `.env`
-/// would show in every copy of its directory.
+/// Without this, `read = ["/srv=/mnt"]` would bypass a lock on `/srv`, and a hidden `.env` would be visible in every
+/// copy of its directory.
 fn follow_moves(placed: &mut Vec<Placed>) -> Result<(), ResolveError> {
     let moves: BTreeSet<Moved> = placed.iter().filter_map(|p| p.moved.clone()).collect();
     let following: Vec<usize> = (0..placed.len()).filter(|&at| follows(&placed[at].rule)).collect();

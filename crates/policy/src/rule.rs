@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be said of a path, and what it comes to.
+//! Rules on paths, and the grants that result from them.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub enum Access {
     Deny,
     /// A private, empty, writable directory.
     Tmpfs,
-    /// A path that can't be made or changed.
+    /// A path that can't be created or changed.
     Protect,
 }
 
@@ -47,13 +47,13 @@ impl Access {
         }
     }
 
-    /// Whether entries may be written `HOST=DEST`.
+    /// Whether entries may have the form `HOST=DEST`.
     #[must_use]
     pub const fn takes_destination(self) -> bool {
         matches!(self, Self::Read | Self::Write | Self::Execute)
     }
 
-    /// What a single entry of this list grants; nothing for names that are only protected.
+    /// The grant of a single entry of this list. `None` for paths that are only protected.
     #[must_use]
     pub const fn grant(self) -> Option<Grant> {
         Some(match self {
@@ -77,16 +77,16 @@ impl fmt::Display for Access {
 /// One entry of a list of `[filesystem]`, or one path option of the command line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PathRule {
-    /// The path on the host, as written: `~`, variables and globs are kept until they are resolved.
+    /// The path on the host, as stated: `~`, variables and globs are kept until the rule is resolved.
     pub pattern: PathPattern,
-    /// Where it appears inside, if elsewhere. Holds no glob.
+    /// The path inside, if it differs. Contains no glob.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<PathPattern>,
-    /// The list it stands in.
+    /// The list that contains the entry.
     pub access: Access,
     /// Where it was stated.
     pub origin: Origin,
-    /// How firmly.
+    /// How firm the statement is.
     pub strength: Strength,
 }
 
@@ -112,21 +112,21 @@ impl fmt::Display for PathRule {
     }
 }
 
-/// What the policy says of one path.
+/// The policy's decision about one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grant {
-    /// No rule speaks of it; whether it is there is the view's business.
+    /// No rule matches the path. The view decides whether it is visible.
     Absent,
-    /// It is made to be absent, or replaced by an empty placeholder.
+    /// It is made absent, or replaced by an empty placeholder.
     Hidden,
-    /// It is there and every access is refused.
+    /// It is visible, and every access is refused.
     Denied,
-    /// A private, empty, writable directory stands there.
+    /// It is replaced by a private, empty, writable directory.
     Tmpfs,
-    /// It is there and can be read, and more.
+    /// It is visible and readable, and possibly more.
     Allowed {
-        /// It can be changed, and names created in it.
+        /// It can be changed, and names can be created in it.
         write: bool,
         /// It can be executed.
         execute: bool,
@@ -134,7 +134,7 @@ pub enum Grant {
 }
 
 impl Grant {
-    /// How much of the host shows through: nothing, a name, a private place, the path itself.
+    /// How much of the host is visible: nothing, a name, a private directory, the path itself.
     const fn openness(self) -> u8 {
         match self {
             Self::Absent | Self::Hidden => 0,
@@ -144,7 +144,7 @@ impl Grant {
         }
     }
 
-    /// What is left of `self` under a lock: never more than either of the two allows.
+    /// The grant that remains under a lock: never more than either of the two allows.
     #[must_use]
     pub const fn within(self, lock: Self) -> Self {
         match (self, lock) {
@@ -156,7 +156,7 @@ impl Grant {
         }
     }
 
-    /// Whether every access that `self` allows to the host's file is allowed by `other` too.
+    /// Whether `other` also allows every access to the host's file that `self` allows.
     #[must_use]
     pub const fn is_within(self, other: Self) -> bool {
         match (self, other) {
@@ -165,7 +165,7 @@ impl Grant {
             }
             (Self::Allowed { .. }, _) => false,
             (Self::Tmpfs, _) => other.openness() >= 2,
-            // A name without content gives nothing to read, write or execute.
+            // A name without content allows no read, write or execute access.
             (Self::Absent | Self::Hidden | Self::Denied, _) => true,
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The JSON schema of a policy file, for editors. Built from the same table as the parser.
+//! Builds the JSON schema of a policy file, for editors. Uses the same table as the parser.
 
 use serde_json::{Map, Value, json};
 
@@ -167,7 +167,7 @@ fn value(kind: Kind, about: &str) -> Value {
     schema
 }
 
-/// An entry for people to go by.
+/// An example entry for users.
 const fn example_of(list: List) -> &'static str {
     match list {
         List::Devices => "/dev/dri",
@@ -209,7 +209,7 @@ fn network(key: NetworkKey) -> Value {
     }
 }
 
-/// What an entry of `syscalls.answers` says.
+/// The schema of an entry of `syscalls.answers`.
 fn answer() -> Value {
     let mut properties = Map::new();
     for key in ANSWER {
@@ -227,7 +227,7 @@ fn answer() -> Value {
     answer
 }
 
-/// What a hook says.
+/// The schema of a hook.
 fn hook() -> Value {
     let mut properties = Map::new();
     for key in HOOK {
@@ -245,7 +245,7 @@ fn hook() -> Value {
     hook
 }
 
-/// What `[launch]` says.
+/// The schema of `[launch]`.
 fn stanza() -> Value {
     let mut properties = Map::new();
     for key in STANZA {
@@ -267,7 +267,7 @@ mod tests {
     use crate::parse::parse;
     use crate::parse_error::Problem;
 
-    /// A value that the schema of one key describes, as TOML.
+    /// An example value for the schema of one key, as TOML.
     fn example(schema: &Value) -> String {
         if let Some(first) = schema["enum"].get(0) {
             return first.to_string();
@@ -316,7 +316,7 @@ mod tests {
                     keys += 1;
                 }
             }
-            // The parser's own list of what it knows is the schema's.
+            // The parser's list of known keys equals the schema's.
             let problems = read(&format!("[{name}]\nzzzzzzzz = 1")).unwrap_err();
             let [Problem::UnknownKey { known, .. }] = problems.as_slice() else {
                 panic!("{problems:?}");

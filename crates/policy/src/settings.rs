@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Everything that can be stated, of one layer or of all.
+//! All statements of one layer or of all layers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::rule::PathRule;
 use crate::value::{Hostname, NetworkMode, Protect, SyscallRule, View};
 use crate::word::{Chosen, List, Switch, Word};
 
-/// Statements, each with its origin and strength. Nothing is decided here: a key stated twice is
-/// here twice, so that `config show --origin` can say what was overridden.
+/// Statements, each with its origin and strength. Nothing is decided here: a key that is stated twice is stored
+/// twice, so that `config show --origin` can show what was overridden.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// `filesystem.view`.
@@ -45,13 +45,13 @@ pub struct Settings {
     pub upstream_proxy: Vec<Sourced<Upstream>>,
     /// `network.dns`.
     pub upstream_dns: Vec<Sourced<NameServer>>,
-    /// Lists of `[network]` that are stated to be empty.
+    /// Lists of `[network]` that are stated as empty.
     pub closed: Vec<Sourced<NetworkList>>,
     /// The lists of `[syscalls]`.
     pub syscalls: Vec<Sourced<SyscallRule>>,
     /// `syscalls.answers`.
     pub answers: Vec<Sourced<SyscallReply>>,
-    /// `process.processors`: how many there are inside.
+    /// `process.processors`: how many processors the command sees.
     pub processors: Vec<Sourced<u32>>,
     /// `process.time`: when the clock inside starts.
     pub time: Vec<Sourced<StartTime>>,
@@ -63,7 +63,7 @@ pub struct Settings {
     pub gid: Vec<Sourced<u32>>,
     /// `process.cwd`: the working directory inside. Names one path.
     pub cwd: Vec<Sourced<PathPattern>>,
-    /// `process.best_effort`: launch even if a guarantee can't be had.
+    /// `process.best_effort`: launch even without a guarantee.
     pub best_effort: Vec<Sourced<bool>>,
     /// `terminal.inherit`: keep descriptors that are terminals.
     pub inherit_terminal: Vec<Sourced<bool>>,
@@ -71,11 +71,11 @@ pub struct Settings {
     pub environment: Vec<Sourced<EnvironmentRule>>,
     /// `[limits]`.
     pub limits: Vec<Sourced<(Limit, Amount)>>,
-    /// Keys that take one of some words.
+    /// Keys that take one of several words.
     pub chosen: Vec<Sourced<Chosen>>,
-    /// Keys that take a word of the user's own.
+    /// Keys that take any word.
     pub words: Vec<Sourced<(Word, String)>>,
-    /// Keys that switch something on.
+    /// Switches.
     pub switches: Vec<Sourced<(Switch, bool)>>,
     /// Keys that take a list of words.
     pub lists: Vec<Sourced<(List, String)>>,
@@ -86,10 +86,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Adds the statements of `other` behind those of the same rank and sorts by rank.
+    /// Adds the statements of `other` after those of the same rank, and sorts by rank.
     ///
-    /// The sort is stable, which makes merging associative: however layers are grouped, the
-    /// result is all statements, ordered by rank and then by the order of the layers given.
+    /// The sort is stable, which makes merging associative: however layers are grouped, the result contains all
+    /// statements, ordered by rank and then by the order of the given layers.
     pub(crate) fn append(&mut self, other: Self) {
         fn join<T>(mine: &mut Vec<T>, other: Vec<T>, rank: impl Fn(&T) -> Rank) {
             mine.extend(other);
@@ -127,7 +127,7 @@ impl Settings {
         join(&mut self.hooks, other.hooks, Sourced::rank);
     }
 
-    /// The same statements without locks: what was locked is just said.
+    /// The same statements without locks: a locked statement becomes an ordinary one.
     #[must_use]
     pub fn unlocked(mut self) -> Self {
         fn unlock(strength: &mut Strength) {
@@ -172,10 +172,10 @@ impl Settings {
     }
 }
 
-/// What one file, or the command line, states.
+/// The statements of one file, or of the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerPolicy {
-    /// The layer it speaks for.
+    /// Its layer.
     pub layer: Layer,
     /// The file, if it was read from one.
     pub file: Option<Arc<Path>>,
@@ -183,16 +183,15 @@ pub struct LayerPolicy {
     pub name: Option<Sourced<String>>,
     /// `description`.
     pub description: Option<Sourced<String>>,
-    /// `inherits`: profiles that are to be merged before this one, in this order. The caller
-    /// finds and parses them.
+    /// `inherits`: profiles to merge before this one, in this order. The caller finds and parses them.
     pub inherits: Vec<Sourced<String>>,
-    /// Whether `inherits` is there: an empty list is a statement, too.
+    /// Whether `inherits` is stated: an empty list is a statement, too.
     pub says_inherits: bool,
     /// `features` and `without`.
     pub features: Vec<Sourced<Want>>,
-    /// `conflicts`: features that can't be there with this one.
+    /// `conflicts`: features that can't be present together with this one.
     pub conflicts: Vec<Sourced<String>>,
-    /// `when`: what must be so for this feature to be there.
+    /// `when`: the conditions under which this feature is present.
     pub when: Vec<Sourced<Condition>>,
     /// `caveat`: what a user of this profile or feature should know.
     pub caveat: Option<Sourced<String>>,
@@ -200,23 +199,23 @@ pub struct LayerPolicy {
     pub configurations: Vec<Configuration>,
     /// `[launch]`.
     pub launch: Option<Stanza>,
-    /// All else.
+    /// All other statements.
     pub settings: Settings,
 }
 
 /// A variant of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
-    /// What it is called.
+    /// Its name.
     pub name: Sourced<String>,
     /// `features` and `without`.
     pub features: Vec<Sourced<Want>>,
-    /// All else.
+    /// All other statements.
     pub settings: Settings,
 }
 
 impl LayerPolicy {
-    /// A layer that states nothing.
+    /// A layer without statements.
     #[must_use]
     pub fn empty(layer: Layer, file: Option<&Path>) -> Self {
         Self {
@@ -236,7 +235,7 @@ impl LayerPolicy {
         }
     }
 
-    /// What a configuration of this profile says, as a layer that is merged after it.
+    /// The statements of a configuration of this profile, as a layer to merge after it.
     #[must_use]
     pub fn configuration(&self, name: &str) -> Option<Self> {
         let found = self.configurations.iter().find(|found| found.name.value == name)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A merged policy as statements, and those as a policy file with origins as comments.
+//! Lists a merged policy as statements, and prints them as a policy file with origins as comments.
 
 use crate::environment::{EnvironmentRule, Reason};
 use crate::names::{NameSubject, built_in as built_in_names};
-use crate::render::string;
+use crate::render::{key, string};
 use crate::reply::SyscallReply;
 use crate::word::Word;
 use crate::{
@@ -17,20 +17,20 @@ use std::fmt::Write as _;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// A text, a path, a host.
+    /// A text, a path or a host.
     Text(String),
     /// A number.
     Number(u64),
-    /// Yes or no.
+    /// A truth value.
     Truth(bool),
-    /// A host, and why there is a rule for it.
+    /// A host, and the reason for its rule.
     Host {
-        /// The host, as rules write it.
+        /// The host, in the form that rules use.
         host: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What a system call is answered with.
+    /// A reply to a system call.
     Answer(SyscallReply),
 }
 
@@ -41,15 +41,15 @@ pub struct Statement {
     pub section: &'static str,
     /// The key.
     pub key: String,
-    /// What is stated.
+    /// The stated value.
     pub value: Value,
-    /// The key holds a list, of which this is an entry.
+    /// The key holds a list, and the value is one entry.
     pub list: bool,
-    /// Whether it holds, or is overridden.
+    /// Whether it is in force, or overridden.
     pub in_force: bool,
-    /// Where it stands.
+    /// Where it was stated.
     pub origin: Origin,
-    /// How firmly.
+    /// How firm the statement is.
     pub strength: Strength,
 }
 
@@ -183,7 +183,7 @@ pub fn statements(policy: &Policy, resolved: &Resolved) -> Vec<Statement> {
     all
 }
 
-/// Whom the command may talk to.
+/// The network statements of a policy.
 fn network_of(all: &mut Vec<Statement>, policy: &Policy) {
     let settings = policy.settings();
     if !settings.fallback.is_empty() {
@@ -215,7 +215,7 @@ fn network_of(all: &mut Vec<Statement>, policy: &Policy) {
         all.push(entry("network", "reach", value, stated, reach.contains(stated)));
     }
     if let Some(proxy) = policy.upstream_proxy() {
-        // Without its password.
+        // Printed without its password.
         let value = Value::Text(proxy.value.to_string());
         all.push(statement("network", "proxy", value, &proxy.origin, proxy.strength));
     }
@@ -226,8 +226,7 @@ fn network_of(all: &mut Vec<Statement>, policy: &Policy) {
     }
 }
 
-/// What the policy changes of the protected names. Those that are built in stand in
-/// `palisade explain --names`.
+/// The policy's changes to the protected names. `palisade explain --names` lists the built-in ones.
 fn names(all: &mut Vec<Statement>, policy: &Policy) {
     let rules = policy.names();
     for protect in [true, false] {
@@ -240,7 +239,7 @@ fn names(all: &mut Vec<Statement>, policy: &Policy) {
             };
             let holds = match &stated.value.name {
                 NameSubject::Name(_) => holds(name),
-                // It says something of at least one of them.
+                // The statement decides about at least one name of the group.
                 NameSubject::Group(_) => {
                     let of_group = built_in_names().iter().filter(|known| stated.value.name.covers(known));
                     of_group.into_iter().any(|known| holds(&known.rule.path))
@@ -261,7 +260,7 @@ fn entry<T>(
     Statement { list: true, in_force, ..statement(section, key, value, &stated.origin, stated.strength) }
 }
 
-/// The rules on paths that have a say somewhere.
+/// The rules on paths that influence a decision anywhere.
 fn holding(resolved: &Resolved) -> Vec<PathRule> {
     let mut holding = Vec::new();
     for path in resolved.effective() {
@@ -277,7 +276,7 @@ fn holding(resolved: &Resolved) -> Vec<PathRule> {
     holding
 }
 
-/// Statements as a policy file.
+/// Prints statements as a policy file.
 #[must_use]
 pub fn toml(statements: &[Statement], origins: bool) -> String {
     let mut text = format!("schema = {SCHEMA}\n");
@@ -311,16 +310,16 @@ pub fn toml(statements: &[Statement], origins: bool) -> String {
     text
 }
 
-/// One key with its value, or list of values.
+/// Prints one key with its value or its list of values.
 fn put(text: &mut String, keyed: &[&Statement], origins: bool) {
     let Some(first) = keyed.first() else { return };
     let comment = |statement: &Statement| {
         let what = if statement.in_force { "" } else { "overridden, " };
         if origins { format!("  # {what}{}", harmless(&statement.origin.to_string())) } else { String::new() }
     };
-    // What doesn't hold is shown, but as a comment: the text is a policy that says what holds.
+    // An overridden statement is printed as a comment, so the text is a policy that states what is in force.
     let out = |statement: &Statement| if statement.in_force { "" } else { "# " };
-    let key = if bare(&first.key) { first.key.clone() } else { string(&first.key) };
+    let key = key(&first.key);
     if !first.list {
         let _infallible = writeln!(text, "{}{key} = {}{}", out(first), first.value.toml(), comment(first));
         return;
@@ -331,10 +330,6 @@ fn put(text: &mut String, keyed: &[&Statement], origins: bool) {
             writeln!(text, "    {}{},{}", out(statement), statement.value.toml(), comment(statement));
     }
     text.push_str("]\n");
-}
-
-fn bare(key: &str) -> bool {
-    !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
 impl Value {

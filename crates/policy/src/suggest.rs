@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! "Did you mean": the nearest of a few known names.
+//! "Did you mean": finds the most similar of a few known names.
 
-/// Longer words are not compared: the table of distances grows with the square of their length,
-/// and no key of ours is that long.
+/// Longer words aren't compared: the table of distances grows with the square of their length, and no key is that
+/// long.
 const LONGEST: usize = 64;
 
 /// The number of single-character edits (insert, delete, replace, swap neighbours) between two
@@ -28,10 +28,9 @@ pub fn distance(a: &str, b: &str) -> usize {
     previous[b.len()]
 }
 
-/// The candidate nearest to `word`, if one is near enough to be meant.
+/// The candidate most similar to `word`, if it is similar enough.
 ///
-/// Near enough is a third of the longer word's length: `netwrok` finds `network`, `foo` finds
-/// nothing. Case doesn't count.
+/// The limit is a third of the longer word's length: `netwrok` finds `network`, `foo` finds nothing. Case is ignored.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if word.len() > LONGEST {
         return None;

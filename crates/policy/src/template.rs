@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `${…}` in texts: arguments, values of variables, contents of files, names on a bus.
+//! Fills in `${…}` in texts: arguments, values of variables, contents of files, names on a bus.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::context::Context;
 use crate::pattern::{PatternError, Variable};
 
-/// What has to be filled in isn't there.
+/// A value to fill in is missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`${{{variable}}}` stands for nothing in this launch")]
 pub struct Unset {
@@ -15,13 +15,13 @@ pub struct Unset {
     pub variable: String,
 }
 
-/// A piece of a text.
+/// A piece of a template.
 enum Piece<'t> {
     Plain(&'t str),
     Variable(Variable),
 }
 
-/// `$${` is `${`; any other `$` is itself.
+/// `$${` stands for `${`. Any other `$` stands for itself.
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, PatternError> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -42,27 +42,27 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, PatternError> {
     Ok(out)
 }
 
-/// Whether a text can be filled in.
+/// Checks a template.
 ///
 /// # Errors
-/// When `${` isn't closed or names what nothing is called.
+/// When `${` isn't closed or contains an unknown name.
 pub fn check(text: &str) -> Result<(), PatternError> {
     pieces(text).map(drop)
 }
 
-/// The text with a letter for each thing to be filled in; none if it can't be filled in.
+/// The text with placeholder letters for all variables. `None` if the template is invalid.
 pub(crate) fn skeleton(text: &str) -> Option<String> {
     let pieces = pieces(text).ok()?;
     let each = |piece| match piece {
         Piece::Plain(text) => text,
-        // An id has a dot in it.
+        // An id contains a dot.
         Piece::Variable(Variable::Id) => "x.x",
         Piece::Variable(_) => "x",
     };
     Some(pieces.into_iter().map(each).collect())
 }
 
-/// The variables of the caller's that a text refers to.
+/// The caller's variables that a text refers to.
 pub(crate) fn variables(text: &str) -> Vec<String> {
     let named = |piece| match piece {
         Piece::Variable(Variable::Environment(name)) => Some(name),
@@ -72,18 +72,18 @@ pub(crate) fn variables(text: &str) -> Vec<String> {
     pieces(text).into_iter().flatten().filter_map(named).collect()
 }
 
-/// Whether a text is different in another working directory.
+/// Whether a text has another result in another working directory.
 pub(crate) fn depends_on_cwd(text: &str) -> bool {
     let known = pieces(text).into_iter().flatten();
     known.into_iter().any(|piece| matches!(piece, Piece::Variable(Variable::Cwd | Variable::Project)))
 }
 
-/// The text with everything filled in.
+/// Fills in all variables of a text.
 ///
 /// # Errors
-/// When something stands for nothing in this launch.
+/// When a variable has no value in this launch.
 pub fn fill(text: &str, context: &Context) -> Result<OsString, Unset> {
-    // What is no template has been refused when it was read.
+    // An invalid template was refused when it was parsed.
     let Ok(pieces) = pieces(text) else { return Ok(text.into()) };
     let mut out = OsString::new();
     for piece in pieces {
@@ -100,7 +100,7 @@ pub fn fill(text: &str, context: &Context) -> Result<OsString, Unset> {
 }
 
 impl Variable {
-    /// What it stands for, if it does.
+    /// The variable's value, if it has one.
     fn value(&self, context: &Context) -> Option<OsString> {
         Some(match self {
             Self::Home => context.home.clone().into(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The values of single settings, each checked once and then right.
+//! The values of single settings. Each type checks its value when it is made.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::layer::Tighten;
 use crate::pattern::PathPattern;
 
-/// What of the host is there before any path is named.
+/// What a sandbox shows of the host before the policy grants any path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum View {
     /// The program's own files, its libraries, and what the policy names.
     Closure,
-    /// System directories read-only, an own home, nothing else.
+    /// System directories read-only, a private home, nothing else.
     System,
     /// The whole host read-only; `/run`, `/tmp` and the runtime directory replaced.
     Host,
@@ -24,7 +24,7 @@ impl View {
     /// All values, narrowest first.
     pub const ALL: [Self; 3] = [Self::Closure, Self::System, Self::Host];
 
-    /// The word for it in a policy file.
+    /// The word in a policy file.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
@@ -35,15 +35,15 @@ impl View {
     }
 }
 
-/// What of the network is there.
+/// The network mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkMode {
-    /// An own network with nothing but loopback.
+    /// A private network with only loopback.
     None,
     /// What the rules of `[network]` allow.
     Filtered,
-    /// The host's.
+    /// The host's network.
     Host,
 }
 
@@ -51,7 +51,7 @@ impl NetworkMode {
     /// All values, narrowest first.
     pub const ALL: [Self; 3] = [Self::None, Self::Filtered, Self::Host];
 
-    /// The word for it in a policy file.
+    /// The word in a policy file.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
@@ -62,15 +62,15 @@ impl NetworkMode {
     }
 }
 
-/// What keeps protected names from being made and changed. Ordered, most firmly first.
+/// How protected names are protected. Ordered, the firmest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protect {
-    /// A process outside judges each call that makes or changes a name, and makes it.
+    /// A process outside judges each call that makes or changes a name, and makes the call itself.
     Broker,
-    /// Those that exist are read-only.
+    /// Existing names are read-only.
     Mounts,
-    /// Nothing.
+    /// Names aren't protected.
     Off,
 }
 
@@ -78,7 +78,7 @@ impl Protect {
     /// All values, firmest first.
     pub const ALL: [Self; 3] = [Self::Broker, Self::Mounts, Self::Off];
 
-    /// The word for it in a policy file.
+    /// The word in a policy file.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
@@ -107,10 +107,10 @@ impl fmt::Display for NetworkMode {
     }
 }
 
-/// Why a word is no value.
+/// Why a text is no valid value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
-    /// No host name.
+    /// It is no valid host name.
     #[error(
         "`{name}` is no host name: 1 to 64 letters, digits, `-`, `_` and `.`, \
          beginning with a letter or digit"
@@ -119,19 +119,19 @@ pub enum ValueError {
         /// The word.
         name: String,
     },
-    /// No name of a system call.
+    /// It is no valid name of a system call.
     #[error("`{name}` is no name of a system call: small letters, digits and `_`")]
     Syscall {
         /// The word.
         name: String,
     },
-    /// No name of an environment variable.
+    /// It is no valid name of an environment variable.
     #[error("{name:?} is no name of an environment variable: it can't be empty or hold `=` or NUL")]
     Variable {
         /// The word.
         name: String,
     },
-    /// Something else than what the key takes.
+    /// It isn't what the key takes.
     #[error("{text:?} is not {what}")]
     Word {
         /// The word.
@@ -139,7 +139,7 @@ pub enum ValueError {
         /// What the key takes.
         what: &'static str,
     },
-    /// No path.
+    /// It is no valid path.
     #[error("{text:?}: {error}")]
     Path {
         /// The text.
@@ -147,15 +147,15 @@ pub enum ValueError {
         /// What is wrong with it.
         error: crate::pattern::PatternError,
     },
-    /// No portal.
+    /// It is no known portal.
     #[error("`{name}` is no portal that is known")]
     Portal {
         /// The word.
         name: String,
-        /// The nearest that is one.
+        /// The most similar known one.
         nearest: Option<&'static str>,
     },
-    /// No time at which a clock can start.
+    /// It is no time at which a clock can start.
     #[error("{text:?} is no time of day: a day or a second of the years 1970 to 9999, in UTC")]
     Time {
         /// The text.
@@ -187,19 +187,19 @@ impl ValueError {
     }
 }
 
-/// More processors than this can't be pretended: a mask of so many is what programs have room for.
+/// The most processors that can be simulated: programs have room for a mask of this many.
 pub const MOST_PROCESSORS: u32 = 1024;
 
-/// The name a sandbox gives its machine.
+/// The host name inside a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Hostname(String);
 
 impl Hostname {
-    /// Checks a host name; `sethostname(2)` takes 64 bytes.
+    /// Checks a host name. `sethostname(2)` accepts 64 bytes.
     ///
     /// # Errors
-    /// When it is empty, too long, or holds other characters than letters, digits, `-`, `_`, `.`.
+    /// When it is empty, too long, or contains characters other than letters, digits, `-`, `_`, `.`.
     pub fn new(name: &str) -> Result<Self, ValueError> {
         let fine = (1..=64).contains(&name.len())
             && name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -223,9 +223,9 @@ impl fmt::Display for Hostname {
 /// One name in `[syscalls]`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct SyscallRule {
-    /// The call. Whether the kernel has it is the filter compiler's business.
+    /// The call's name. The filter compiler checks whether the call exists.
     pub name: String,
-    /// Taken from the list of refused calls, or added to it.
+    /// Removed from the list of refused calls, or added to it.
     pub allow: bool,
 }
 
@@ -233,7 +233,7 @@ impl SyscallRule {
     /// Checks a call's name.
     ///
     /// # Errors
-    /// When no call could be named so.
+    /// When no call can have this name.
     pub fn new(name: &str, allow: bool) -> Result<Self, ValueError> {
         let fine = (1..=64).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
@@ -263,7 +263,7 @@ impl Tighten for Protect {
     }
 }
 
-/// A switch is a permission: on allows more. Every boolean of the language is named so.
+/// A switch is a permission: on allows more. Every boolean of the language is named accordingly.
 impl Tighten for bool {
     fn loosens(&self, lock: &Self) -> bool {
         *self && !*lock
@@ -289,7 +289,7 @@ impl Tighten for PathPattern {
     }
 }
 
-/// Rules on one call: allowing it allows more.
+/// For rules about one call: allowing it allows more.
 impl Tighten for SyscallRule {
     fn loosens(&self, lock: &Self) -> bool {
         self.allow.loosens(&lock.allow)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What profiles and features say in words: choices, names and lists.
+//! Keys of profiles and features that take words: choices, names and lists.
 //!
-//! Each kind of key is one enum, so that the grammar, the parser, the printer and the schema need one arm for all
-//! keys of a kind.
+//! Each type of key is one enum, so that the grammar, the parser, the printer and the schema each need only one arm
+//! for all keys of that type.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::portal;
 use crate::template;
 use crate::value::ValueError;
 
-/// Makes an enum whose values are words of the language, narrowest first.
+/// Makes an enum whose values are words in a policy file, the narrowest first.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $value:ident = $word:literal,)+ }) => {
         $(#[$about])*
@@ -26,7 +26,7 @@ macro_rules! words {
             /// All values, narrowest first.
             pub const ALL: &'static [Self] = &[$(Self::$value,)+];
 
-            /// The word for it in a policy file.
+            /// The word in a policy file.
             #[must_use]
             pub const fn key(self) -> &'static str {
                 match self { $(Self::$value => $word,)+ }
@@ -42,29 +42,29 @@ macro_rules! words {
 }
 
 words! {
-    /// What may be done with files that arguments name.
+    /// How files that arguments name may be used.
     PassFiles {
-        /// They aren't there.
+        /// They aren't visible.
         None = "none",
-        /// They can be read.
+        /// They are readable.
         Read = "read",
-        /// They can be read and executed.
+        /// They are readable and executable.
         Execute = "execute",
-        /// They can be read and changed.
+        /// They are readable and writable.
         Write = "write",
     }
 }
 
 words! {
-    /// What the program has for a home.
+    /// The program's home.
     HomePolicy {
-        /// An empty one, gone at the end.
+        /// An empty home that is removed at the end.
         None = "none",
-        /// One of its own that can't be changed.
+        /// A private home that can't be changed.
         ReadOnly = "read-only",
-        /// One of its own; what is changed is gone at the end.
+        /// A private home; changes are discarded at the end.
         Overlay = "overlay",
-        /// One of its own that is kept.
+        /// A private home that is kept.
         Private = "private",
     }
 }
@@ -76,19 +76,19 @@ words! {
         Refuse = "refuse",
         /// The launch waits.
         Wait = "wait",
-        /// Both have it.
+        /// Both sandboxes use the home.
         None = "none",
     }
 }
 
 words! {
-    /// What of a message bus is there.
+    /// The access to a message bus.
     Bus {
-        /// Nothing.
+        /// None.
         None = "none",
         /// What the lists allow.
         Filtered = "filtered",
-        /// All of it.
+        /// Full access.
         Host = "host",
     }
 }
@@ -104,13 +104,13 @@ words! {
 }
 
 words! {
-    /// What becomes of system calls that weren't learned.
+    /// What happens to system calls that weren't learned.
     SyscallMode {
         /// They are refused.
         Enforce = "enforce",
         /// The user is asked.
         Ask = "ask",
-        /// They are made, and remembered.
+        /// They are made and recorded.
         Learn = "learn",
         /// They are made.
         Off = "off",
@@ -127,7 +127,7 @@ words! {
     }
 }
 
-/// A key that takes one of some words.
+/// A key that takes one of several words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Choice {
     /// `program.pass_files`.
@@ -148,7 +148,7 @@ pub enum Choice {
     SyscallRefusal,
 }
 
-/// What was chosen.
+/// A key with its chosen word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Chosen {
@@ -171,7 +171,7 @@ pub enum Chosen {
 }
 
 impl Choice {
-    /// All that can be chosen here, with the words.
+    /// All choices for this key, with their words.
     #[must_use]
     pub fn possible(self) -> Vec<(&'static str, Chosen)> {
         fn each<T: Copy>(
@@ -193,7 +193,7 @@ impl Choice {
         }
     }
 
-    /// What the word stands for.
+    /// The choice for a word.
     #[must_use]
     pub fn parse(self, word: &str) -> Option<Chosen> {
         self.possible().into_iter().find(|(known, _)| *known == word).map(|(_, chosen)| chosen)
@@ -201,7 +201,7 @@ impl Choice {
 }
 
 impl Chosen {
-    /// The key it was chosen at.
+    /// The key.
     #[must_use]
     pub const fn choice(self) -> Choice {
         match self {
@@ -216,7 +216,7 @@ impl Chosen {
         }
     }
 
-    /// The word for it.
+    /// The word in a policy file.
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
@@ -249,7 +249,7 @@ impl Tighten for Chosen {
     }
 }
 
-/// A key that takes a word of the user's own.
+/// A key that takes any word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Word {
     /// `program.path`.
@@ -263,14 +263,14 @@ pub enum Word {
 }
 
 impl Word {
-    /// Whether it can be said here.
+    /// Checks whether the text is valid for this key.
     ///
     /// # Errors
-    /// When it can't.
+    /// When it isn't.
     pub fn check(self, text: &str) -> Result<(), ValueError> {
         let fine = match self {
             Self::Program => return program(text),
-            // As D-Bus has it, and short enough for a file name.
+            // As D-Bus requires, and short enough for a file name.
             Self::Id => is_bus_name(text, 1),
             Self::HomeName => {
                 !text.is_empty()
@@ -278,7 +278,7 @@ impl Word {
                     && !text.starts_with('.')
                     && !text.contains(|c: char| c == '/' || c.is_control())
             }
-            // What `uname` has room for, its null aside.
+            // The space in `uname`'s field, without the null.
             Self::Release => {
                 (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
             }
@@ -296,7 +296,7 @@ impl Word {
     }
 }
 
-/// A key that switches something on. On allows more.
+/// A switch. On allows more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Switch {
     /// `filesystem.working_directory`.
@@ -359,10 +359,10 @@ pub enum List {
 }
 
 impl List {
-    /// Whether it can stand in the list.
+    /// Checks whether the text is valid in this list.
     ///
     /// # Errors
-    /// When it can't.
+    /// When it isn't.
     pub fn check(self, text: &str) -> Result<(), ValueError> {
         let (fine, what) = match self {
             Self::Alternatives | Self::Programs => return program(text),
@@ -389,7 +389,7 @@ impl List {
     }
 }
 
-/// A name that is looked for, or an absolute path; `${…}` may stand in it.
+/// A program's name, which is searched for, or an absolute path. May contain `${…}`.
 fn program(text: &str) -> Result<(), ValueError> {
     let wrong = || ValueError::Word { text: text.to_owned(), what: Word::Program.what() };
     let anchored = text.starts_with(['/', '~', '$']);
@@ -402,14 +402,14 @@ fn program(text: &str) -> Result<(), ValueError> {
     Ok(())
 }
 
-/// Absolute, or below the directories of libraries.
+/// An absolute path, or a path below the library directories.
 fn is_library(text: &str) -> bool {
     PathPattern::new(text).is_ok()
         && !text.starts_with(['~', '$', '*'])
         && !text.split('/').any(|part| part == ".." || part == "**")
 }
 
-/// As the D-Bus specification has it: at least `parts` parts of letters, digits, `_` and `-`, none empty.
+/// As the D-Bus specification requires: at least `parts` parts of letters, digits, `_` and `-`, none empty.
 fn is_bus_name(text: &str, parts: usize) -> bool {
     let part = |part: &str| {
         !part.is_empty()
@@ -419,10 +419,10 @@ fn is_bus_name(text: &str, parts: usize) -> bool {
     text.len() <= 200 && text.split('.').count() >= parts && text.split('.').all(part)
 }
 
-/// A name, with `${…}` in it perhaps, and `.*` at its end perhaps.
+/// A bus name, which may contain `${…}` and may end with `.*`.
 fn is_bus_pattern(text: &str) -> bool {
     let name = text.strip_suffix(".*").unwrap_or(text);
-    // What is filled in is checked when it is.
+    // Filled-in values are checked later, when they are filled in.
     let plain = template::skeleton(name);
     plain.is_some_and(|plain| is_bus_name(&plain, 2))
 }
@@ -437,7 +437,7 @@ fn is_bus_rule(text: &str) -> bool {
         })
 }
 
-/// Whether a name on a bus, everything filled in, can be given to the filter.
+/// Whether a bus name with all variables filled in can be passed to the bus filter.
 #[must_use]
 pub fn is_filled_bus_name(text: &str) -> bool {
     is_bus_name(text.strip_suffix(".*").unwrap_or(text), 2)

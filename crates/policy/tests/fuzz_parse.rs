@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any text: parsing doesn't panic, errors render, and what parses prints and parses again.
-//! `cargo bolero test any_text` runs it for as long as it is left alone.
+//! Fuzzes the parser with any text: parsing doesn't panic, errors can be rendered, and a parsed policy can be printed
+//! and parsed again. `cargo bolero test any_text` runs it until it is stopped.
 
 use std::path::Path;
 
 use palisade_policy::{Context, Layer, built_in, merge, parse, render};
 
-/// Pieces of policies, so that random bytes come past the TOML parser.
+/// Fragments of policies, so that random bytes get past the TOML parser.
 const PIECES: &[&str] = &[
     "schema = 1\n",
     "[filesystem]\n",

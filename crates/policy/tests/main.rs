@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The language: precedence, names, networks, and properties that hold of any policy.
+//! Tests of the policy language: precedence, names, networks, and properties of any policy.
 //!
-//! One program for all of them: each file here would otherwise be linked by itself.
+//! One test program for all files: otherwise each file would be linked separately.
 #![forbid(unsafe_code)]
 
 mod fuzz_parse;

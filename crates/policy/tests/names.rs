@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Protected names: the quick judge against the definition, and what layers make of the list.
+//! Tests protected names: compares the fast lookup with the definition, and checks how layers change the list.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use palisade_policy::names::{NamePattern, built_in};
@@ -10,7 +10,7 @@ use palisade_policy::{
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What the documentation says, word for word. `parts` and `path` are components.
+/// The definition from the documentation, word for word. `parts` and `path` are components.
 mod definition {
     use super::NameRule;
 
@@ -45,7 +45,7 @@ mod definition {
         rule.content != super::Content::Directory && ends_in(rule, path, root, false)
     }
 
-    /// Whether the name ends somewhere in the path, or at its end.
+    /// Whether the name ends anywhere in the path, or exactly at its end.
     fn ends_in(rule: &NameRule, path: &[&str], root: usize, at_the_end: bool) -> bool {
         let parts: Vec<&str> = rule.path.split('/').collect();
         let ends = |to: usize| to > root || rule.locked;
@@ -58,7 +58,7 @@ mod definition {
 
     pub(super) fn begins(rule: &NameRule, path: &[&str], root: usize) -> bool {
         let parts: Vec<&str> = rule.path.split('/').collect();
-        // A name that a directory may have is one where others begin.
+        // For a name that a directory may have, the directory is a place where other names begin.
         let directory = rule.content == super::Content::Directory && ends_in(rule, path, root, true);
         path.len() > root
             && (directory
@@ -75,8 +75,8 @@ mod definition {
     }
 }
 
-/// Patterns without `**` at either end, of which the definition says something else: there it adds
-/// nothing to what is protected, but everything to where it begins.
+/// Patterns without `**` at either end. There the definition differs: `**` adds nothing to what is protected, but
+/// everything to where names begin.
 fn pattern() -> impl Strategy<Value = String> {
     let plain = || select(vec!["a", "b", "A", "ab", "*", "a*", "*b", "?", "c"]);
     let inner = prop::collection::vec(prop_oneof![3 => plain(), 1 => Just("**")], 0..4);
@@ -141,7 +141,7 @@ proptest! {
             protected => (protected, None),
         };
         prop_assert_eq!(found, expected, "{} {}", text, root);
-        // The rule that is named is one that says so.
+        // The returned rule really gives this status.
         match compiled.judge(text.as_bytes(), root) {
             NameStatus::Free => {}
             NameStatus::Protected(rule) => prop_assert!(definition::protects(rule, &path, root)),
@@ -194,7 +194,7 @@ fn lock(body: &str) -> LayerPolicy {
     file(Layer::Administrator, &format!("[locked.filesystem]\n{body}"))
 }
 
-/// The layer that protects a name, and whether nothing lifts that.
+/// The layer that protects a name, and whether the rule is locked.
 type Protector = (Layer, bool);
 
 fn protector(policy: &Policy, name: &str) -> Option<Protector> {
@@ -220,11 +220,11 @@ fn layers_add_to_the_names_and_take_off_them() {
         (vec![user("protect_names = ['own']")], "own", Some((User, false))),
         (vec![user("protect_names = ['own']"), command_line.clone()], "own", Some((CommandLine, false))),
         (vec![command_line], "own", Some((CommandLine, false))),
-        // In one layer protecting beats allowing, in whatever order; a later layer wins.
+        // In one layer protecting beats allowing, in either order. A later layer wins.
         (vec![user("protect_names = ['own']\nallow_names = ['own']")], "own", Some((User, false))),
         (vec![file(Administrator, "filesystem.protect_names = ['own']"), user("allow_names = ['own']")], "own", None),
         (vec![file(Administrator, "filesystem.allow_names = ['.git/hooks']"), user("protect_names = ['.git/hooks']")], hooks, Some((User, false))),
-        // A lock stands.
+        // A lock can't be overridden.
         (vec![lock("protect_names = ['own']"), user("allow_names = ['own']")], "own", Some((Administrator, true))),
         (vec![lock("protect_names = ['.git/hooks']"), user("allow_names = ['.git/hooks']")], hooks, Some((Administrator, true))),
         (vec![lock("allow_names = ['.git/hooks']"), user("protect_names = ['.git/hooks']")], hooks, Some((User, false))),
@@ -274,7 +274,7 @@ fn what_is_not_protected_can_not_be_taken_off() {
         error(vec![user("allow_names = ['something']")]),
         "allow_names = \"something\" (user): no protected name is written so"
     );
-    // The names that other layers add are known too.
+    // Names that other layers add are known, too.
     let admin = file(Layer::Administrator, "filesystem.protect_names = ['deploy/keys']");
     assert!(error(vec![admin.clone(), user("allow_names = ['deploy/key']")]).contains("\"deploy/keys\"?"));
     assert!(merge(vec![admin, user("allow_names = ['deploy/keys', '.circleci']")]).resolve(&context).is_ok());
@@ -297,7 +297,7 @@ fn the_mode_is_not_loosened_past_a_lock() {
         mode(vec![lock("protect = 'off'"), user("protect = 'mounts'")]),
         (Protect::Mounts, Layer::User)
     );
-    // Where a name is locked, switching everything off would be taking it off.
+    // Where a name is locked, switching the protection off would remove it.
     let name = || lock("protect_names = ['own']");
     assert_eq!(mode(vec![name(), off()]), (Protect::Broker, Layer::Administrator));
     let administrator = file(Layer::Administrator, "filesystem.protect = 'mounts'");
@@ -321,7 +321,7 @@ fn every_built_in_name_can_be_taken_off_and_locked() {
     }
 }
 
-/// The table of the page, by groups.
+/// The table on the documentation page, by groups.
 fn table() -> String {
     let mut text = String::new();
     for group in built_in().chunk_by(|a, b| a.group == b.group) {
@@ -365,7 +365,7 @@ fn the_page_lists_every_name_with_its_group() {
 
 const HOOKS: &str = ".git/hooks";
 
-/// Whether a name is protected, by whom.
+/// The layer that protects a name, if one does.
 fn by(policy: &Policy, name: &str) -> Option<Layer> {
     protector(policy, name).map(|(layer, _locked)| layer)
 }
@@ -395,14 +395,14 @@ fn names_that_are_obeyed_unasked_are_on_and_the_others_are_groups_that_are_off()
     {
         assert_eq!(kind(off), "free", "{off}");
     }
-    // What only looks alike.
+    // Names that only look similar.
     for other in "requires .hg/store/requires config .sl rust-toolchain.md lefthook.md xrun x.code-workspaces iml .yarn \
         .bundle/x tools/x _darcs/prefs/motd .github/x bundle/config"
         .split_whitespace()
     {
         assert_ne!(kind(other), "protected", "{other}");
     }
-    // As a directory it is Jujutsu's own; what lies in it has rules of its own.
+    // As a directory it belongs to Jujutsu; its content has rules of its own.
     assert_eq!(kind(".jj/repo"), "holder");
     assert_eq!(kind(".jj/repo/store/x"), "free");
     assert_eq!(kind(".jj/repo/config.toml"), "protected");
@@ -445,16 +445,16 @@ fn groups_are_turned_on_and_taken_off() {
         (vec![user("allow_names = ['group:version-control']")], HOOKS, None),
         (vec![user("allow_names = ['group:version-control']")], ".vscode", Some(BuiltIn)),
         (vec![allowing.clone()], HOOKS, None),
-        // In one layer, who names the name says more than who names its group.
+        // In one layer, a statement about a name is more specific than one about its group.
         (vec![user("protect_names = ['group:run-by-hand']\nallow_names = ['.bazelrc']")], ".bazelrc", None),
         (vec![user("protect_names = ['group:run-by-hand']\nallow_names = ['.bazelrc']")], "uv.toml", Some(User)),
         (vec![user("allow_names = ['group:version-control']\nprotect_names = ['.git/hooks']")], HOOKS, Some(User)),
         (vec![user("allow_names = ['group:agent']\nprotect_names = ['group:agent']")], ".claude", Some(User)),
-        // A later layer wins, whichever of the two it names.
+        // A later layer wins, whether it names the name or the group.
         (vec![user("allow_names = ['.bazelrc']"), command_line], ".bazelrc", Some(CommandLine)),
         (vec![user("protect_names = ['.git/hooks']"), allowing.clone()], HOOKS, None),
         (vec![file(Administrator, "filesystem.protect_names = ['group:ci']"), user("allow_names = ['.circleci']")], ".circleci", None),
-        // A lock on a group is one on each of its names, and one on a name isn't taken off with the group.
+        // A lock on a group locks each of its names. A lock on a name isn't removed with the group.
         (vec![lock(run_by_hand), user("allow_names = ['.bazelrc']")], ".bazelrc", Some(Administrator)),
         (vec![lock("protect_names = ['.git/hooks']"), allowing.clone()], HOOKS, Some(Administrator)),
         (vec![lock("protect_names = ['.git/hooks']"), allowing], ".husky", None),
@@ -465,7 +465,7 @@ fn groups_are_turned_on_and_taken_off() {
         assert_eq!(by(&policy, name), expected, "{name} {said}");
         assert_eq!(policy.unknown_name(), None, "{said}");
     }
-    // Nothing is lost of what is known of each.
+    // All known details of each name are kept.
     let names = merge(vec![user(run_by_hand)]).names();
     let rule = names.rules().iter().find(|rule| rule.path == ".bazelrc").unwrap();
     assert!(rule.carried && rule.reason.starts_with("bazel ") && !rule.except_below.is_empty(), "{rule:?}");
@@ -483,14 +483,14 @@ fn a_group_that_is_none_is_an_error_with_a_hint_that_works() {
             .contains("there is no group \"instruction\" of protected names; did you mean \"instructions\"?"),
         "{shown}"
     );
-    // Each entry that the hint proposes is one.
+    // Each entry that the hint proposes is valid.
     let hint = shown.split("one of ").nth(1).unwrap();
     let proposed: Vec<&str> = hint.split('`').filter(|part| part.starts_with("group:")).collect();
     assert!(proposed.len() > 5, "{shown}");
     for entry in proposed {
         assert!(parse(&text.replace("group:instruction", entry), None, Layer::User).is_ok(), "{entry}");
     }
-    // Who forgets the prefix in `allow_names` is told.
+    // A user who forgets the prefix in `allow_names` gets a hint.
     let unknown = merge(vec![user("allow_names = ['editor']")]).unknown_name().unwrap();
     assert_eq!(unknown.suggestion.as_deref(), Some("group:editor"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What layers come to about the network: a table, and what must hold of any rules.
+//! Tests how layers are merged for the network: a table, and properties of any rules.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::net::IpAddr;
@@ -43,7 +43,7 @@ fn who_grants_something_and_states_no_mode_means_filtered() {
         assert_eq!(mode(&[(User, &format!("[network]\n{grants}\n"))]), ("filtered", User), "{grants}");
         let default = format!("[default.network]\n{grants}\n");
         assert_eq!(mode(&[(User, &default)]), ("filtered", User), "{grants}");
-        // Whoever states one means it, in whatever layer.
+        // A stated mode wins, in whatever layer.
         for stated in ["none", "host"] {
             let other = format!("[default.network]\nmode = {stated:?}\n");
             assert_eq!(mode(&[(User, &other), (Project, &format!("[network]\n{grants}\n"))]), (stated, User));
@@ -73,7 +73,7 @@ fn a_locked_refusal_can_not_be_left_by_the_hosts_network() {
     ] {
         assert_eq!(mode(&[(Administrator, lock), (User, host)]), expected, "{lock}");
     }
-    // Below the lock, too, and never more than was there.
+    // This also holds below the lock, and never gives more than before.
     let lock = "[locked.network]\ndeny = [\"evil.org\"]\n";
     assert_eq!(mode(&[(Distribution, host), (Administrator, lock)]), ("filtered", Administrator));
     assert_eq!(mode(&[(Administrator, lock), (User, "[network]\nmode = \"none\"\n")]), ("none", User));
@@ -297,7 +297,7 @@ fn a_password_is_in_no_message() {
     assert!(render(&own).contains("ann:s3cret@"), "a file of one's own says all");
 }
 
-// Few names and addresses, so that rules meet.
+// Few names and addresses, so that rules often concern the same ones.
 const HOSTS: [&str; 12] = [
     "*",
     "a.org",
@@ -352,7 +352,7 @@ fn of(rules: &[NetworkRule], fallback: Fallback) -> NetworkRules {
     NetworkRules { fallback, ..merge(layers.collect()).network_rules() }
 }
 
-/// The answers to every question, in one order.
+/// The verdicts for every name and address, in a fixed order.
 fn answers(rules: &NetworkRules) -> Vec<NetworkVerdict> {
     let judge = Judge::new(rules);
     let mut answers = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one truth table of precedence. Each row: the rules as (layer, strength, list, path), a path,
-//! and what the policy says of it.
+//! The table of precedence. Each row: the rules as (layer, strength, list, path), a path, and the policy's decision
+//! about it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::Path;
@@ -117,7 +117,7 @@ const TABLE: &[(&str, &[Rule], &str, Grant)] = &[
     ("locks inside one layer: the closer", &[(Administrator, Locked, Deny, "/a"), (Administrator, Locked, Read, "/a/b"), (User, Set, Write, "/a/b")], "/a/b", R),
     ("a lock elsewhere does not count", &[(Administrator, Locked, Deny, "/a"), (User, Set, Read, "/b")], "/b", R),
 
-    // Places mapped elsewhere.
+    // Paths that are mapped elsewhere.
     ("mapped", &[(User, Set, Read, "/a=/b")], "/b/x", R),
     ("not where it came from", &[(User, Set, Read, "/a=/b")], "/a/x", Grant::Absent),
     ("a lock follows", &[(Administrator, Locked, Deny, "/a/s"), (User, Set, Write, "/a=/b")], "/b/s/x", Grant::Denied),
@@ -162,7 +162,7 @@ fn what_is_wholly_overridden_is_gone() {
         paths,
         [("/a".into(), "/a".into(), RW), ("/c".into(), "/c".into(), R), ("/a/b/c".into(), "/d".into(), R),]
     );
-    // What is left of the glob is its copy for the mapped place, which is overridden there too.
+    // What remains of the glob is its copy for the mapped path, which is also overridden there.
     assert_eq!(resolved.globs(), []);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What must hold of any policy.
+//! Tests properties that hold for any policy.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn context() -> Context {
     }
 }
 
-/// Few names, so that rules meet.
+/// Few names, so that rules often concern the same paths.
 fn path() -> impl Strategy<Value = String> {
     prop::collection::vec(select(vec!["a", "b", "c"]), 0..5).prop_map(|names| format!("/{}", names.join("/")))
 }
@@ -74,7 +74,7 @@ fn resolve(rules: &[PathRule]) -> Resolved {
     merge(rules.iter().cloned().map(layer).collect()).resolve(&context()).unwrap()
 }
 
-/// Every statement, with what it says of itself instead of its place.
+/// Every statement, with its content and without its place.
 fn meaning(layer: &LayerPolicy) -> LayerPolicy {
     let mut layer = layer.clone();
     let settings = &mut layer.settings;
@@ -113,7 +113,7 @@ fn meaning(layer: &LayerPolicy) -> LayerPolicy {
     layer
 }
 
-/// What can be said of the network.
+/// Statements about the network.
 fn network() -> impl Strategy<Value = String> {
     let host = || {
         select(vec![
@@ -153,7 +153,7 @@ fn network() -> impl Strategy<Value = String> {
     )
 }
 
-/// Sections of a file: each line is there or not, with some variation in its values.
+/// Sections of a file: each line may be present or not, with some variation in its values.
 fn file() -> impl Strategy<Value = String> {
     let text = "[ -~\u{e9}\u{1}\n\t]{0,12}";
     let quoted = move || text.prop_map(|text| toml::Value::String(text).to_string());
@@ -175,7 +175,7 @@ fn file() -> impl Strategy<Value = String> {
             format!("{text}protect = {mode:?}\nprotect_names = {add}\nallow_names = {allow}\n")
         }
     });
-    // A value is a template: `${` that is not closed, or names nothing, is an error of its own.
+    // A value is a template: `${` that isn't closed, or contains an unknown name, is a separate error.
     let value = text.prop_map(|text| toml::Value::String(text.replace("${", "$${")).to_string());
     let value = prop_oneof![value, Just("\"${HOME}/$${x} $$\"".to_owned())];
     let environment = (value, "[A-Z_*]{1,6}").prop_map(|(value, name)| {
@@ -209,7 +209,7 @@ fn file() -> impl Strategy<Value = String> {
     })
 }
 
-/// The locks that speak of this path inside, and of no other that it may be shown from.
+/// The locks on this path itself, without locks on other host paths that may be shown here.
 fn own_locks(rules: &[PathRule], path: &Path) -> Resolved {
     let speaks = |rule: &&PathRule| {
         let pattern = rule.pattern.to_string();
@@ -254,7 +254,7 @@ proptest! {
             ..later
         });
         let after = resolve(&more);
-        // The lock's own grant is what the policy of the locks alone says.
+        // The lock's own grant is the grant of a policy that contains only the locks.
         let locks: Vec<PathRule> = more.iter().filter(|r| r.strength == Strength::Locked).cloned().collect();
         let locks = resolve(&locks);
         for path in paths {
@@ -262,8 +262,9 @@ proptest! {
             let lock = locks.decide(path);
             if lock.lock.is_some() {
                 for decision in [before.decide(path), after.decide(path)] {
-                    // A lock on what a rule shows here from elsewhere says nothing of the place: something private
-                    // in it shows nothing of that. What the locks say of the place itself, it must be within.
+                    // A lock on a host path that a rule shows here states nothing about the place: a private
+                    // directory shows nothing of that path. But the grant must be within the locks on the place
+                    // itself.
                     let own = own_locks(&more, path).decide(path);
                     let private = decision.grant == Grant::Tmpfs && decision.grant.is_within(own.grant);
                     prop_assert!(private || decision.grant.is_within(lock.grant), "{path:?} {lock:#?} {decision:#?}");
@@ -283,7 +284,7 @@ proptest! {
         for path in paths {
             let path = Path::new(&path);
             let decision = resolved.decide(path);
-            // A walk on the host sees the hosts' paths; inside they are where they were mapped.
+            // A walk on the host sees host paths. Inside they appear where they were mapped.
             let spoken_of = |place: &Path| {
                 effective.iter().any(|path| path.destination == place)
                     || globs.iter().any(|glob| {
@@ -343,7 +344,7 @@ proptest! {
     }
 }
 
-/// The host paths that may be at a place inside: itself, and through every mapping.
+/// The host paths that may be shown at a place inside: the same path, and one for every mapping.
 fn host_paths(resolved: &Resolved, rules: &[PathRule], place: &Path) -> Vec<PathBuf> {
     let mut hosts = vec![place.to_owned()];
     for rule in rules {

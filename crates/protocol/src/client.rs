@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asking palisaded.
+//! The client's side of a conversation with palisaded: requests and their answers.
 
 use crate::guard::{self, Refusal};
 use crate::{Connection, ProtocolError, scope};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the program `palisade` calls itself.
+/// The name and version that the program `palisade` sends in its [`Hello`](crate::Hello).
 pub const OWN_NAME: &str = concat!("palisade ", env!("CARGO_PKG_VERSION"));
 
-/// Why the daemon doesn't do what it is asked.
+/// Why a request to the daemon failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The daemon doesn't answer.
@@ -25,19 +25,19 @@ pub enum DaemonError {
         /// Why.
         source: std::io::Error,
     },
-    /// The conversation broke off.
+    /// The connection broke, or a message couldn't be understood.
     #[error("can't talk to palisaded: {0}")]
     Talk(#[from] ProtocolError),
-    /// The answer is to another question.
+    /// The answer belongs to another request.
     #[error("palisaded answers something else than what was asked")]
     Strange,
-    /// It says no.
+    /// The daemon refuses the request.
     #[error("{}", .0.message)]
     Refused(Refusal),
 }
 
 impl DaemonError {
-    /// Its class, for programs.
+    /// The error's class, for programs.
     #[must_use]
     pub fn class(&self) -> &str {
         match self {
@@ -71,13 +71,13 @@ impl DaemonError {
 pub enum News {
     /// Something happened.
     Event(Arc<Event>),
-    /// This side was slow: so many events weren't told.
+    /// This side read too slowly: this number of events wasn't sent.
     Missed(u64),
-    /// It follows, or what is remembered was told.
+    /// The daemon has begun to follow, or has sent all remembered events.
     Done,
 }
 
-/// What one of the daemon's sockets answers.
+/// An answer that one of the daemon's sockets sends.
 pub trait Reply: DeserializeOwned {
     /// The answer, unless it is a refusal.
     ///
@@ -85,14 +85,14 @@ pub trait Reply: DeserializeOwned {
     /// The refusal.
     fn granted(self) -> Result<Self, DaemonError>;
 
-    /// What is told to a follower.
+    /// What the answer says to a follower.
     ///
     /// # Errors
     /// It is a refusal, or an answer to another question.
     fn news(self) -> Result<News, DaemonError>;
 }
 
-/// Both daemons' answers name refusals and news alike.
+/// The answers of both sockets have the same names for refusals and news.
 macro_rules! reply {
     ($response:ty) => {
         impl Reply for $response {
@@ -123,10 +123,10 @@ reply!(scope::Response);
 pub struct Client(Connection);
 
 impl Client {
-    /// Begins one with the daemon that answers at the socket.
+    /// Begins a conversation with the daemon that answers at the socket.
     ///
     /// # Errors
-    /// The daemon doesn't answer, or speaks another version.
+    /// The daemon doesn't answer, or uses another version of the protocol.
     pub fn begin(socket: &Path) -> Result<Self, DaemonError> {
         Connection::open(socket, OWN_NAME).map(Self).map_err(|error| match error {
             ProtocolError::Unreachable { path, source } => DaemonError::NotRunning { path, source },
@@ -142,10 +142,10 @@ impl Client {
         self.ask_within(request, None)
     }
 
-    /// The same, waiting so long at most.
+    /// The same, but waits no longer than the given time.
     ///
     /// # Errors
-    /// As [`Client::ask`]; no answer in that time is one, too.
+    /// As [`Client::ask`], and when no answer comes in that time.
     pub fn ask_within<R: Reply>(
         &mut self,
         request: &impl Serialize,
@@ -155,7 +155,7 @@ impl Client {
         self.0.receive_within::<R>(patience)?.granted()
     }
 
-    /// The connection, for more than questions.
+    /// The connection, for what a request and its answer can't express.
     pub const fn connection(&mut self) -> &mut Connection {
         &mut self.0
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Frames, with a limit on their length and on the time that one takes.
+//! A connection that sends and receives frames. The length of a frame, and the time that one may take, are limited.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -15,8 +15,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The version that both sides must speak. A member that one side doesn't know is ignored; what would be
-/// misunderstood gets another version.
+/// The version of the protocol, which must be the same on both sides. A side ignores members that it doesn't know. A change
+/// that an old side would misunderstand gets a new version.
 pub const VERSION: u32 = 1;
 
 /// No frame is longer, in bytes.
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Why a conversation ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
-    /// Nobody answers at the socket.
+    /// No process answers at the socket.
     #[error("can't reach {}: {source}", path.display())]
     Unreachable {
         /// The socket.
@@ -39,7 +39,7 @@ pub enum ProtocolError {
     /// The connection broke.
     #[error("the connection broke: {0}")]
     Broken(#[source] io::Error),
-    /// The other side said goodbye between two frames.
+    /// The other side closed the connection between two frames.
     #[error("the other side has gone")]
     Gone,
     /// A frame that announces more than [`LONGEST`] bytes.
@@ -51,24 +51,24 @@ pub enum ProtocolError {
     /// The frame isn't what was expected.
     #[error("can't understand a message: {0}")]
     Malformed(#[source] serde_json::Error),
-    /// The other side speaks another version.
+    /// The other side uses another version of the protocol.
     #[error("the other side speaks version {theirs} of the protocol, this one {VERSION}")]
     OtherVersion {
-        /// What it speaks.
+        /// The version of the other side.
         theirs: u32,
     },
 }
 
-/// The first frame of each side.
+/// The first frame that each side sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// What it speaks.
+    /// The version of the protocol that the sender uses.
     pub version: u32,
-    /// What it is: `palisaded 0.1.0`, for people.
+    /// The sender's program, for people: `palisaded 0.1.0`.
     pub program: String,
 }
 
-/// Who is at the other end, as the kernel says.
+/// The process at the other end, as the kernel identifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     /// Its process when it connected.
@@ -84,7 +84,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and exchanges [`Hello`]s; `program` is what this side calls itself.
+    /// Connects and exchanges [`Hello`]s; `program` is this side's name.
     ///
     /// # Errors
     /// [`ProtocolError::Unreachable`] and those of the first frames.
@@ -94,14 +94,14 @@ impl Connection {
         Self::begin(stream, program)
     }
 
-    /// Takes over a connected socket and exchanges [`Hello`]s.
+    /// Uses a socket that is already connected, and exchanges [`Hello`]s.
     ///
     /// # Errors
     /// Those of the first frames; [`ProtocolError::OtherVersion`].
     pub fn begin(stream: UnixStream, program: &str) -> Result<Self, ProtocolError> {
         let mut connection = Self { stream };
         connection.send(&Hello { version: VERSION, program: program.into() })?;
-        // Whoever connects says so at once. A connection that is only held would keep another one out.
+        // A client sends its hello at once. A connection that stays silent would keep others out.
         let hello: Hello = connection.receive_within(Some(PATIENCE))?;
         if hello.version == VERSION {
             Ok(connection)
@@ -110,10 +110,10 @@ impl Connection {
         }
     }
 
-    /// Who is at the other end.
+    /// The process at the other end.
     ///
     /// # Errors
-    /// [`ProtocolError::Broken`] if the kernel doesn't say.
+    /// [`ProtocolError::Broken`] if the kernel doesn't tell.
     pub fn peer(&self) -> Result<Peer, ProtocolError> {
         let credentials =
             sockopt::socket_peercred(&self.stream).map_err(|errno| ProtocolError::Broken(errno.into()))?;
@@ -123,7 +123,7 @@ impl Connection {
     /// Another handle of the same conversation, so that one thread receives while another one sends.
     ///
     /// # Errors
-    /// [`ProtocolError::Broken`] when there is no descriptor left.
+    /// [`ProtocolError::Broken`] when no descriptor is free.
     pub fn try_clone(&self) -> Result<Self, ProtocolError> {
         self.stream.try_clone().map(|stream| Self { stream }).map_err(ProtocolError::Broken)
     }
@@ -156,15 +156,15 @@ impl Connection {
     /// Waits for a message to begin, without limit, and receives it.
     ///
     /// # Errors
-    /// Every one of [`ProtocolError`] but that of connecting.
+    /// Every [`ProtocolError`] except that of connecting.
     pub fn receive<M: DeserializeOwned>(&mut self) -> Result<M, ProtocolError> {
         self.receive_within(None)
     }
 
-    /// [`Connection::receive`], waiting no longer than `patience` for it to begin.
+    /// As [`Connection::receive`], but waits no longer than `patience` for the message to begin.
     ///
     /// # Errors
-    /// [`ProtocolError::TooSlow`] if it doesn't begin in time, and the others.
+    /// [`ProtocolError::TooSlow`] if the message doesn't begin in time; otherwise as [`Connection::receive`].
     pub fn receive_within<M: DeserializeOwned>(
         &mut self,
         patience: Option<Duration>,
@@ -190,7 +190,7 @@ impl Connection {
         serde_json::from_slice(&bytes).map_err(ProtocolError::Malformed)
     }
 
-    /// Passes an open file, once the other side has said that it waits for it.
+    /// Passes an open file. The other side must have sent before that it waits for the file.
     ///
     /// # Errors
     /// [`ProtocolError::Broken`].
@@ -198,10 +198,10 @@ impl Connection {
         pass(&self.stream, file).map_err(|errno| ProtocolError::Broken(errno.into()))
     }
 
-    /// Takes the file that the other side passes, after it was told that this one waits for it.
+    /// Receives the file that the other side passes. This side must have sent before that it waits for the file.
     ///
     /// # Errors
-    /// [`ProtocolError::TooSlow`], [`ProtocolError::Broken`] if something else comes.
+    /// [`ProtocolError::TooSlow`]; [`ProtocolError::Broken`] if something other than a file comes.
     pub fn take(&mut self) -> Result<OwnedFd, ProtocolError> {
         self.stream.set_read_timeout(Some(PATIENCE)).map_err(ProtocolError::Broken)?;
         take(&self.stream).map_err(|errno| match errno {
@@ -246,10 +246,10 @@ pub fn pass(stream: &UnixStream, file: BorrowedFd<'_>) -> Result<(), Errno> {
     sendmsg(stream, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
-/// Takes an open file that the other side of a socket passes.
+/// Receives an open file that the other side of a socket passes.
 ///
 /// # Errors
-/// As `recvmsg(2)`; `EBADMSG` if something else comes.
+/// As `recvmsg(2)`; `EBADMSG` if something other than a file comes.
 pub fn take(stream: &UnixStream) -> Result<OwnedFd, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Times as people read them, in UTC. What is sent are nanoseconds since 1970.
+//! Formats times for people, in UTC. Messages contain nanoseconds since 1970.
 
 /// Seconds since 1970 as a day: `2000-02-28` (`civil_from_days` of <https://howardhinnant.github.io/date_algorithms.html>).
 #[must_use]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What palisaded tells: the guard's decisions and the scopes' events, each heard by a thread of its own, as palisaded may
-//! come, go and stop answering. Where it doesn't run there is nothing to say about that.
+//! Follows the guard's decisions and the scopes' events. One thread for each socket receives them, because palisaded may
+//! start, end and stop answering at any time. On a host without palisaded nothing is reported about that.
 
 use crate::client::{Client, DaemonError, News, Reply};
 use crate::{ProtocolError, guard, scope};
@@ -14,67 +14,67 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Events that wait to be shown, at most: then palisaded counts those that it doesn't get rid of.
+/// The most events that wait to be shown. When the channel is full, palisaded counts the events that it can't send.
 const WAITING: usize = 1024;
-/// How long lies between two looks whether palisaded runs.
+/// The time between two checks whether palisaded runs.
 const AGAIN: Duration = Duration::from_secs(2);
-/// How long what is remembered is waited for: palisaded may be stopped.
+/// How long to wait for remembered events: palisaded may be stopped.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is heard of one of palisaded's sockets.
+/// What a thread received from one of palisaded's sockets.
 #[derive(Debug)]
 enum Heard {
     Event(Arc<Event>),
-    /// What is remembered was told, or can't be had.
+    /// The remembered events were sent, or can't be had.
     Settled,
     Remark(Remark),
 }
 
-/// What there is to know besides the events.
+/// What a follower may report, other than events.
 #[derive(Debug)]
 pub enum Remark {
-    /// So many events came too fast.
+    /// This number of events was missed, because they came too fast.
     Missed(u64),
-    /// What is remembered isn't told in time.
+    /// The remembered events didn't arrive in time.
     Unanswered,
     /// An event in a form that this version doesn't know.
     Unreadable(serde_json::Error),
-    /// palisaded has ended; it is followed again once it runs.
+    /// palisaded has ended. Following continues once palisaded runs again.
     Ended(Kind),
-    /// Events of a kind can't be followed now; it is tried again.
+    /// Events of a kind can't be followed now. Following is tried again.
     Interrupted(Kind, DaemonError),
     /// Events of a kind can't be followed.
     Refused(Kind, DaemonError),
 }
 
-/// What to ask for.
+/// Which events to follow.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// The guard's socket, if its decisions are wanted.
     pub guard: Option<PathBuf>,
     /// The scopes' socket, if their events are wanted.
     pub scope: Option<PathBuf>,
-    /// First what is remembered.
+    /// Start with the remembered events.
     pub past: bool,
-    /// Nothing after that.
+    /// End after the remembered events.
     pub ends: bool,
-    /// Only what was refused or ended.
+    /// Only events of what was refused or ended.
     pub refused: bool,
 }
 
-/// Follows both sockets.
+/// Follows one or both sockets.
 #[derive(Debug)]
 pub struct Follower {
     heard: Receiver<Heard>,
-    /// Readable once something was heard.
+    /// Readable once a thread has received something.
     woken: UnixStream,
     waker: UnixStream,
     ends: bool,
-    /// Whose memory hasn't been told yet.
+    /// How many sockets haven't sent all their remembered events.
     unsettled: usize,
 }
 
-/// A thread's end.
+/// What a receiving thread uses.
 struct Teller {
     about: Kind,
     heard: SyncSender<Heard>,
@@ -85,10 +85,10 @@ struct Teller {
 }
 
 impl Follower {
-    /// Begins to follow what is wanted.
+    /// Begins to follow the wanted events.
     ///
     /// # Errors
-    /// No descriptors.
+    /// When no descriptor is free.
     pub fn begin(wanted: &Wanted) -> std::io::Result<Self> {
         let (heard, receiver) = sync_channel(WAITING);
         let (woken, waker) = UnixStream::pair()?;
@@ -130,14 +130,14 @@ impl Follower {
             .map(drop)
     }
 
-    /// Readable once something was heard.
+    /// A descriptor that is readable once a thread has received something.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.woken.as_fd()
     }
 
-    /// What is remembered, and what has come meanwhile, oldest first. Waits for a moment. `remark` is told what else there
-    /// is to know.
+    /// The remembered events and those that came meanwhile, oldest first. Waits at most two seconds. `remark` gets
+    /// everything that isn't an event.
     pub fn remembered(&mut self, remark: &mut dyn FnMut(Remark)) -> Vec<Arc<Event>> {
         let until = Instant::now() + PATIENCE;
         let mut events = Vec::new();
@@ -145,7 +145,7 @@ impl Follower {
             match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(heard) => self.take(heard, &mut events, remark),
                 Err(RecvTimeoutError::Timeout) => {
-                    // Otherwise it is waited for, and complained about by its thread.
+                    // If following goes on, the thread goes on waiting and reports problems itself.
                     if self.ends {
                         remark(Remark::Unanswered);
                     }
@@ -158,19 +158,19 @@ impl Follower {
         events
     }
 
-    /// What was heard since the last call. `remark` is told what else there is to know.
+    /// The events since the last call. `remark` gets everything that isn't an event.
     pub fn news(&mut self, remark: &mut dyn FnMut(Remark)) -> Vec<Arc<Event>> {
         let mut buffer = [0; 256];
         while matches!(self.woken.read(&mut buffer), Ok(1..)) {}
         let mut events = Vec::new();
-        // As much as may wait at once: what comes meanwhile wakes again.
+        // No more than can wait at once: what comes meanwhile wakes the caller again.
         for _one in 0..WAITING {
             match self.heard.try_recv() {
                 Ok(heard) => self.take(heard, &mut events, remark),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return events,
             }
         }
-        // There may be more.
+        // Wake the caller again, because more events may be waiting.
         let _wakes_already = self.waker.write(&[0]);
         events
     }
@@ -185,11 +185,11 @@ impl Follower {
 }
 
 impl Teller {
-    /// Follows, and again after each end of the daemon, unless `ends` is wanted or the daemon refuses.
+    /// Follows, and follows again each time the daemon has ended, unless `ends` is wanted or the daemon refuses.
     fn follow<R: Reply, Q: Serialize>(&mut self, socket: &Path, ask: impl Fn(bool) -> Q, mut past: bool) {
         loop {
             let outcome = self.converse::<R>(socket, &ask(past));
-            // What is remembered was told before palisaded ended.
+            // The remembered events were sent before palisaded ended; don't ask for them again.
             past = false;
             if !self.explain(outcome) || self.wanted.ends {
                 return;
@@ -199,7 +199,7 @@ impl Teller {
         }
     }
 
-    /// One conversation. Whether it began.
+    /// Has one conversation. An error also says whether following had begun.
     fn converse<R: Reply>(
         &mut self,
         socket: &Path,
@@ -212,7 +212,7 @@ impl Teller {
         loop {
             let news = match connection.receive::<R>() {
                 Ok(answer) => answer.news().map_err(|error| (dones > 0, error))?,
-                // One event in a form that this version doesn't know; the next may be another.
+                // Skip one event in a form that this version doesn't know; the next event may be readable.
                 Err(ProtocolError::Malformed(error)) if dones > 0 => {
                     self.complain(Remark::Unreadable(error));
                     continue;
@@ -234,7 +234,7 @@ impl Teller {
         }
     }
 
-    /// Says why a conversation ended, where that isn't as usual. Whether another one makes sense.
+    /// Reports why a conversation ended, unless it ended normally. Returns whether to try another one.
     fn explain(&mut self, outcome: Result<(), (bool, DaemonError)>) -> bool {
         let about = self.about;
         match outcome {
@@ -260,7 +260,7 @@ impl Teller {
         }
     }
 
-    /// Once, until it follows again.
+    /// Reports once, until the daemon is followed again.
     fn complain(&mut self, why: Remark) {
         if !std::mem::replace(&mut self.complained, true) {
             self.tell(Heard::Remark(why));
@@ -275,7 +275,7 @@ impl Teller {
 
     fn tell(&mut self, heard: Heard) {
         let _nobody_listens = self.heard.send(heard);
-        // A pipe that is full wakes, too.
+        // A full socket wakes the reader, too.
         let _wakes_already = self.waker.write(&[0]);
     }
 }

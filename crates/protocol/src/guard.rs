@@ -1,87 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked of the guard, and what it answers.
+//! The guard's requests and answers.
 //!
-//! One request, one [`Response`]; only [`Request::Follow`] is answered by one after the other until somebody hangs
-//! up. What changes anything is root's to ask. Decisions about own processes everybody may follow; root follows all.
+//! Each request gets one [`Response`]. Only [`Request::Follow`] gets one after another until the client closes the
+//! connection. Only root may make requests that change anything. A user may follow decisions about the user's own
+//! processes; root may follow all.
 
 use palisade_event::Event;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Where the guard listens.
+/// The guard's socket.
 pub const SOCKET: &str = "/run/palisade/guard.sock";
 
-/// What is asked.
+/// A request to the guard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 pub enum Request {
-    /// What is in force, and what isn't.
+    /// Tell what is in force, and what isn't.
     Status,
-    /// What happened so far, counted; with `reset`, counting begins anew.
+    /// Tell the counts of what happened so far; with `reset`, counting begins anew.
     Metrics {
         /// Begin anew.
         #[serde(default)]
         reset: bool,
     },
-    /// The rules in force, each with how often it decided.
+    /// List the rules in force, each with how often it decided.
     Rules,
-    /// Read settings, rules and trust files again. What can't be understood changes nothing.
+    /// Read settings, rules and trust files again. If one of them can't be understood, nothing changes.
     Reload {
-        /// Take rules that would stop the host.
+        /// Accept rules that would stop the host.
         #[serde(default)]
         force: bool,
     },
-    /// Enforce, or only say what would be refused.
+    /// Enforce, or only report what would be refused.
     Mode {
         /// Enforce.
         enforce: bool,
-        /// Although the rules would stop the host.
+        /// Do so although the rules would stop the host.
         #[serde(default)]
         force: bool,
     },
-    /// Enforce for a while, then go back by itself.
+    /// Enforce for a while, then go back automatically.
     Try {
         /// For how long.
         seconds: u64,
-        /// Rules to be tried, a file or a directory, instead of those in force.
+        /// The rules to try instead of those in force: a file or a directory.
         rules: Option<String>,
-        /// Although the rules would stop the host.
+        /// Do so although the rules would stop the host.
         #[serde(default)]
         force: bool,
     },
-    /// What is being tried stays.
+    /// Keep what is being tried.
     Keep,
-    /// What is being tried ends now.
+    /// End now what is being tried.
     Revert,
     /// Bring the trust database up to date.
     Trust {
-        /// Hash everything again, what seems unchanged too.
+        /// Hash every file again, also those that seem unchanged.
         #[serde(default)]
         everything: bool,
         /// Only trust files have changed.
         #[serde(default)]
         files: bool,
     },
-    /// Answer when what packages and trust files say by now is in force.
+    /// Answer once the present state of packages and trust files is in force.
     Sync {
-        /// The longest that is waited.
+        /// The longest time to wait.
         seconds: u64,
     },
-    /// What would become of an open or exec, and why.
+    /// Tell how the guard would decide an open or exec, and why.
     Judge(Supposition),
-    /// Every decision that is logged, as it is made: of own processes, and for root of all. [`Response::Done`] comes first,
-    /// and once more when what is remembered was told.
+    /// Send every decision that is logged, as it is made: a user gets decisions about own processes, root gets all.
+    /// [`Response::Done`] comes first, and again after the remembered decisions.
     Follow {
-        /// Those that are not logged, too. Root's to ask: the kernel asks about everything meanwhile.
+        /// Send decisions that aren't logged, too. Only root may ask for this, because the kernel then asks about
+        /// everything.
         #[serde(default)]
         all: bool,
-        /// First those that are remembered.
+        /// Send the remembered decisions first.
         #[serde(default)]
         past: bool,
-        /// End after those.
+        /// End after the remembered decisions.
         #[serde(default)]
         end: bool,
-        /// Only what was refused.
+        /// Send refusals only.
         #[serde(default)]
         refused: bool,
     },
@@ -90,15 +92,15 @@ pub enum Request {
         /// Begin.
         start: bool,
     },
-    /// Hash a file that is passed after the answer is [`Response::Done`]: whoever asks may not open it while the guard
-    /// refuses that.
+    /// Hash a file, which the caller passes after the answer [`Response::Done`]. The caller can't open the file for reading
+    /// while the guard refuses it.
     Measure,
-    /// End the guard; opens and execs aren't asked about any more.
+    /// End the guard; afterwards nothing asks about opens and execs.
     Stop,
 }
 
 impl Request {
-    /// Whether only root may ask it.
+    /// Whether only root may make this request.
     #[must_use]
     pub fn changes(&self) -> bool {
         !matches!(
@@ -108,49 +110,49 @@ impl Request {
     }
 }
 
-/// An open or exec that is only supposed.
+/// A hypothetical open or exec.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supposition {
-    /// The file; a name that isn't text can't be asked about over the socket.
+    /// The file. A name that isn't text can't be sent over the socket.
     pub path: String,
-    /// To be executed, rather than opened.
+    /// Whether the file would be executed, not opened.
     pub execute: bool,
-    /// Whose open it is: a process that exists. Otherwise the caller's own.
+    /// The existing process that would open the file; if none, the caller.
     pub pid: Option<u32>,
 }
 
-/// What is answered.
+/// An answer of the guard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Response {
-    /// It is done; in words.
+    /// The request is done.
     Done {
-        /// What was done.
+        /// In words: what was done.
         said: String,
     },
-    /// It can't be done.
+    /// The request can't be done.
     Refused(Refusal),
-    /// To [`Request::Status`].
+    /// The answer to [`Request::Status`].
     Status(Box<Status>),
-    /// To [`Request::Metrics`].
+    /// The answer to [`Request::Metrics`].
     Metrics(Box<Metrics>),
-    /// To [`Request::Rules`].
+    /// The answer to [`Request::Rules`].
     Rules {
-        /// In the order in which they are asked.
+        /// In the order in which they are evaluated.
         rules: Vec<RuleHits>,
     },
-    /// To [`Request::Judge`].
+    /// The answer to [`Request::Judge`].
     Judged(Box<Event>),
-    /// To [`Request::Follow`], one of many.
+    /// One of many answers to [`Request::Follow`].
     Event(Arc<Event>),
-    /// To [`Request::Follow`]: the reader was slow.
+    /// To [`Request::Follow`]: the client read too slowly.
     Missed {
-        /// So many events weren't told.
+        /// This number of events wasn't sent.
         count: u64,
     },
-    /// To [`Request::Timing`] when it ends.
+    /// The answer to [`Request::Timing`] when measuring ends.
     Timing(Box<Timing>),
-    /// To [`Request::Measure`], once the file was passed.
+    /// The answer to [`Request::Measure`] after the file was passed.
     Measured {
         /// Its size in bytes.
         size: u64,
@@ -175,21 +177,21 @@ pub struct Refusal {
 pub struct Status {
     /// The daemon's version.
     pub version: String,
-    /// Its process.
+    /// The daemon's process number.
     pub pid: u32,
-    /// Seconds since it began.
+    /// Seconds since the daemon began.
     pub seconds: u64,
-    /// Does it refuse, or only say what it would refuse?
+    /// Whether the guard refuses; otherwise it only reports what it would refuse.
     pub enforcing: bool,
-    /// For how many seconds more something is being tried.
+    /// For how many more seconds something is being tried.
     pub trying: Option<u64>,
-    /// What is asked about: `open` and `execute`, or `execute`.
+    /// Which accesses the guard decides: `open` and `execute`, or `execute`.
     pub asked: String,
-    /// The mechanisms in force, best first, and those that aren't with the reason.
+    /// The mechanisms, best first. Those that aren't in force come with the reason.
     pub mechanisms: Vec<Mechanism>,
-    /// Where the rules are from.
+    /// Where the rules come from.
     pub rules_from: String,
-    /// How many.
+    /// The number of rules.
     pub rules: usize,
     /// How often rules were loaded.
     pub generation: u64,
@@ -199,11 +201,11 @@ pub struct Status {
     pub trust_age: Option<u64>,
     /// How a trusted file is recognised.
     pub integrity: String,
-    /// Mount points that are watched.
+    /// The mount points that are watched.
     pub watched: Vec<String>,
-    /// Mount points that aren't, each with the reason.
+    /// The mount points that aren't watched, each with the reason.
     pub unwatched: Vec<(String, String)>,
-    /// What can't be seen by what is in force, and what to do about it.
+    /// What the mechanisms in force can't see, and what to do about it.
     pub blind: Vec<String>,
     /// What is wrong.
     pub alarms: Vec<String>,
@@ -214,28 +216,28 @@ pub struct Status {
 pub struct Mechanism {
     /// `fanotify`, `bpf-lsm`.
     pub name: String,
-    /// Does it decide?
+    /// Whether the mechanism decides.
     pub in_force: bool,
-    /// How that was found out, or why not.
+    /// How that was found out, or why the mechanism isn't in force.
     pub because: String,
 }
 
 /// What happened, counted since the daemon began or since the last reset.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metrics {
-    /// Questions of the kernel.
+    /// Questions that the kernel asked.
     pub questions: u64,
-    /// Of these, about execs.
+    /// Of these, questions about execs.
     pub executes: u64,
-    /// Answered with yes.
+    /// Questions answered with yes.
     pub allowed: u64,
-    /// Answered with no; in permissive mode those that would have been.
+    /// Questions answered with no; in permissive mode those that would have been.
     pub denied: u64,
-    /// Denied because the process couldn't be looked at.
+    /// Questions denied because the process couldn't be examined.
     pub unknown_subject: u64,
-    /// Files that the kernel answers for by itself since then.
+    /// Files for which the kernel has since answered by itself.
     pub passed: u64,
-    /// Files about which it asks again because they changed.
+    /// Files about which the kernel asks again because they changed.
     pub revoked: u64,
     /// Lookups of a file's facts that had to examine the file.
     pub objects_missed: u64,
@@ -247,24 +249,24 @@ pub struct Metrics {
     pub subjects_hit: u64,
     /// Times that the kernel's queue ran over, or a file couldn't be given to this process.
     pub lost: u64,
-    /// Decisions that were to be logged and weren't, because there were too many.
+    /// Decisions that should have been logged and weren't, because there were too many.
     pub unlogged: u64,
     /// Times that the reader was found stalled.
     pub stalls: u64,
-    /// Times that an answer couldn't be given (who asked was gone).
+    /// Times that an answer couldn't be given because the asking process was gone.
     pub unanswered: u64,
 }
 
 /// A rule and how often it decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleHits {
-    /// Its number, from one.
+    /// The rule's number, from one.
     pub number: u32,
     /// File and line.
     pub origin: String,
-    /// The rule.
+    /// The rule's text.
     pub text: String,
-    /// How often.
+    /// How often it decided.
     pub hits: u64,
 }
 

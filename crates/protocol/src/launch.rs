@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program that embeds Palisade and the process that launches for it say to each other.
+//! The messages between a program that embeds Palisade and the process that launches for it.
 //!
-//! The launching process is `palisade embedded -- COMMAND…` with one end of a socket pair as its standard input; its
-//! variables, working directory and other streams are the command's. Both sides say hello; [`Order::Launch`] comes first
-//! and is answered by [`Told::Ready`], after which the plan and the command's standard input are passed, each as a
-//! descriptor. From then on [`Told`] says what happens, [`Told::Ended`] or [`Told::Failed`] last. When the embedding
-//! side closes the socket, everything inside is ended.
+//! The launching process is `palisade embedded -- COMMAND…`. Its standard input is one end of a socket pair; its variables,
+//! working directory and other streams are the command's. Both sides send a hello. The embedding side sends
+//! [`Order::Launch`], and the answer is [`Told::Ready`]. Then the embedding side passes the plan and the command's standard
+//! input, each as a descriptor. From then on [`Told`] reports what happens; [`Told::Ended`] or [`Told::Failed`] is the last
+//! message. When the embedding side closes the socket, everything inside is ended.
 
 use palisade_event::Event;
 use serde::{Deserialize, Serialize};
 
-/// The verb that makes the program launch for another one.
+/// The verb that makes the `palisade` program launch for another program.
 pub const VERB: &str = "embedded";
 
-/// What the embedding side says.
+/// A message from the embedding side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// Apply a plan.
     Launch {
-        /// The version of the plan's form: a plan of another program isn't understood.
+        /// The version of the plan's form; a plan of another version isn't understood.
         program: String,
-        /// What the sandbox is called while it runs.
+        /// The sandbox's name while it runs.
         name: Option<String>,
     },
     /// The answer to [`Told::Question`].
     Answer {
-        /// Which.
+        /// The question's number.
         number: u64,
-        /// What is said.
+        /// What was answered.
         answer: Answer,
     },
     /// Send the command a signal, by its number.
@@ -37,7 +37,7 @@ pub enum Order {
     Kill,
 }
 
-/// What can be said to a question.
+/// The possible answers to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -45,7 +45,7 @@ pub enum Answer {
     Once,
     /// Yes, until the command ends.
     Session,
-    /// Yes, from now on, where that can be kept; otherwise as `Session`.
+    /// Yes, from now on, if the answer can be saved; otherwise as `Session`.
     Always,
     /// No, this time.
     No,
@@ -54,30 +54,30 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Whether it is yes.
+    /// Whether the answer is yes.
     #[must_use]
     pub const fn allows(self) -> bool {
         matches!(self, Self::Once | Self::Session | Self::Always)
     }
 
-    /// Whether it holds for the session.
+    /// Whether the answer holds until the command ends.
     #[must_use]
     pub const fn stays(self) -> bool {
         !matches!(self, Self::Once | Self::No)
     }
 }
 
-/// What the launching side says.
+/// A message from the launching side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
-    /// It waits for the plan and the standard input.
+    /// The launching side waits for the plan and the standard input.
     Ready,
-    /// What the plan was made from has changed since: make it anew.
+    /// The inputs of the plan have changed since: make a new plan.
     Stale,
     /// The command runs.
     Started {
-        /// Its process.
+        /// Its process number.
         pid: i32,
         /// The first process of the sandbox, if it has one of its own.
         init: Option<i32>,
@@ -86,22 +86,22 @@ pub enum Told {
     },
     /// Something was decided.
     Event(Box<Event>),
-    /// Somebody inside wants what takes a yes.
+    /// A process inside asks for something that needs the user's consent.
     Question {
-        /// To be named in the answer.
+        /// The number that the answer must name.
         number: u64,
-        /// The program, as it calls itself.
+        /// The program's name, as the program itself states it.
         program: String,
-        /// What it wants to do: `reach example.com:443`.
+        /// What the program wants to do: `reach example.com:443`.
         action: String,
         /// Why that isn't allowed already.
         why: String,
-        /// For what [`Answer::Always`] would hold; none where that can't be kept.
+        /// What [`Answer::Always`] would apply to; none if the answer can't be saved.
         scope: Option<String>,
     },
-    /// A sentence worth knowing.
+    /// A note for the user.
     Note(String),
-    /// So many events weren't told, because nobody read them.
+    /// This number of events wasn't sent, because the embedding side didn't read.
     Lost(u64),
     /// The command has ended.
     Ended {
@@ -110,7 +110,7 @@ pub enum Told {
         /// The signal that ended it.
         signal: Option<i32>,
     },
-    /// The command couldn't be started, or it isn't known what became of it.
+    /// The command couldn't be started, or its outcome is unknown.
     Failed {
         /// In words: operation, object, cause.
         message: String,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What daemons and the command line say to each other over a unix socket.
+//! The messages between the daemon and the command line, and others that use the same frames, over a unix socket.
 //!
-//! A frame is its length (4 bytes, least significant first) and that many bytes of JSON; none is longer than
-//! [`LONGEST`]. The first frame of each side is a [`Hello`] with the version it speaks. In reading order:
+//! A frame is its length (4 bytes, least significant first) and that many bytes of JSON; no frame is longer than
+//! [`LONGEST`]. The first frame of each side is a [`Hello`] with its version of the protocol. In reading order:
 //!
-//! - [`Connection`]: frames, with a limit on their length and on the time that one takes
-//! - [`guard`]: what is asked of the guard, and what it answers
-//! - [`learn`]: how a launcher has the kernel put down what its programs call
+//! - [`Connection`]: sends and receives frames, and limits their length and the time that one takes
+//! - [`guard`]: the guard's requests and answers
+//! - [`learn`]: how a launcher asks the kernel to record the system calls of its programs
 //! - [`launch`]: how a program that embeds Palisade has a command launched
-//! - [`client`]: asking the daemon; [`follow`]: hearing what it tells
-//! - [`date`]: the times in it, as people read them
-//! - [`scope`]: what is asked about scopes, and what is answered
-//! - [`network`]: what a launcher and the process that serves its command's network say to each other
+//! - [`client`]: the client's side of a conversation; [`follow`]: receives the daemon's events
+//! - [`date`]: formats the times in messages for people
+//! - [`scope`]: the scopes' requests and answers
+//! - [`network`]: the messages between a launcher and the gateway of its command's network
 #![forbid(unsafe_code)]
 
 pub mod client;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a launcher and the process that serves its command's network say to each other, over one stream socket.
+//! The messages between a launcher and the gateway (the process that serves its command's network), over one stream socket.
 //!
 //! A message is its length (four bytes, least significant first) and that many bytes of JSON, as a frame of
-//! [`Connection`](crate::Connection). [`frame`] writes one and [`Frames`] reads them, and nothing else does either. The serving process
-//! handles what others send it, so nothing that it says is trusted further than to be shown.
+//! [`Connection`](crate::Connection). [`frame`] writes all messages, and [`Frames`] reads all. The gateway handles data of
+//! untrusted processes and hosts, so the launcher only shows what the gateway sends and doesn't rely on it.
 
 use crate::ProtocolError;
 use palisade_event::Event;
@@ -12,34 +12,34 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// What the serving process tells.
+/// A message from the gateway.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "tell", rename_all = "kebab-case")]
 pub enum Told {
-    /// Something happened. Its subject is for the launcher to fill in.
+    /// An event happened. The launcher fills in its subject.
     Event {
-        /// What.
+        /// The event.
         event: Box<Event>,
-        /// Who asked, of a refusal where that is known.
+        /// For a refusal: the socket that asked, if it is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held: Option<Held>,
     },
-    /// The user is asked.
+    /// A question to the user.
     Question(Question),
-    /// Events couldn't be told, because nobody read.
+    /// Events weren't sent, because the launcher didn't read.
     Lost {
-        /// So many.
+        /// How many.
         count: u64,
     },
 }
 
-/// The socket that asked for what was refused. Its process has it as long as the event isn't [noted](Instruction::Noted), or a
-/// moment has passed.
+/// The socket that asked for what was refused. The gateway lets its request wait until the event is
+/// [noted](Instruction::Noted) or a moment has passed, so that the launcher can still find the process of the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// The event's number.
     pub number: u64,
-    /// Who asked.
+    /// The asking socket.
     pub asker: Asker,
 }
 
@@ -48,27 +48,27 @@ pub struct Held {
 pub struct Asker {
     /// Its own address.
     pub address: SocketAddr,
-    /// It is one of UDP.
+    /// Whether it is a UDP socket.
     pub datagrams: bool,
 }
 
-/// A question to the user. Without an [`Instruction::Answer`] within a minute the answer is no.
+/// A question to the user. If no [`Instruction::Answer`] comes within a minute, the answer is no.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// To say which question an answer is for.
+    /// The number by which an answer names its question.
     pub number: u64,
-    /// Whom a command wants to talk to.
+    /// The host that a command wants to reach.
     pub host: String,
     /// The port; 0 where the name is only looked up.
     pub port: u16,
 }
 
-/// An answer.
+/// The user's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Whether it may.
+    /// Whether the connection is allowed.
     pub allow: bool,
-    /// Whether that holds for the same host and port until the end, or only for who waits for it now.
+    /// Whether the answer holds for the same host and port until the command ends, or only for the requests that wait now.
     pub session: bool,
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for Unasked {
     }
 }
 
-/// The texts of the host's files about names, so that the serving process needn't be able to read them.
+/// The contents of the host's name resolution files, so that the gateway needs no right to read them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolving {
     /// `/etc/resolv.conf`.
@@ -103,7 +103,7 @@ pub struct Resolving {
     pub hosts: String,
 }
 
-/// What the launcher tells the serving process.
+/// A message from the launcher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Instruction {
@@ -121,7 +121,7 @@ pub enum Instruction {
         /// Why.
         why: Unasked,
     },
-    /// An event was read, and who asked was looked up.
+    /// The launcher has read an event and looked up the process that asked.
     Noted {
         /// The event's number.
         number: u64,
@@ -133,7 +133,7 @@ pub enum Instruction {
 /// A message as bytes, with its length in front.
 ///
 /// # Errors
-/// It is longer than four bytes can say.
+/// When the message is longer than four bytes can express.
 pub fn frame(message: &impl Serialize) -> Result<Vec<u8>, ProtocolError> {
     let mut frame = vec![0; 4];
     serde_json::to_writer(&mut frame, message).map_err(ProtocolError::Malformed)?;
@@ -143,30 +143,30 @@ pub fn frame(message: &impl Serialize) -> Result<Vec<u8>, ProtocolError> {
     Ok(frame)
 }
 
-/// Messages out of bytes as they come.
+/// Splits a stream of bytes into messages.
 #[derive(Debug)]
 pub struct Frames {
     bytes: Vec<u8>,
-    /// So many of them were taken.
+    /// How many of these bytes were already returned as messages.
     taken: usize,
     longest: usize,
 }
 
 impl Frames {
-    /// Of which none is longer than so many bytes.
+    /// Accepts messages of at most `longest` bytes.
     #[must_use]
     pub const fn new(longest: usize) -> Self {
         Self { bytes: Vec::new(), taken: 0, longest }
     }
 
-    /// More bytes have come.
+    /// Adds bytes that have arrived.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.drain(..std::mem::take(&mut self.taken));
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next message, if all of it has come. After one that is [too long](ProtocolError::TooLong) nothing more can be read; what can't be
-    /// [understood](ProtocolError::Malformed) is passed over by the next call.
+    /// The next message, if it has arrived completely. After a message that is [too long](ProtocolError::TooLong) nothing
+    /// more can be read. The next call skips a message that can't be [understood](ProtocolError::Malformed).
     pub fn take<M: DeserializeOwned>(&mut self) -> Option<Result<M, ProtocolError>> {
         let (header, rest) = self.bytes.get(self.taken..)?.split_first_chunk::<4>()?;
         let length = u32::from_le_bytes(*header) as usize;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked about scopes, and what is answered.
+//! The scopes' requests and answers.
 //!
-//! One request, one [`Response`]; only [`Request::Follow`] is answered by one after the other until somebody hangs up.
-//! Everybody may ask about their own scopes; root about all, and only root what holds for all.
+//! Each request gets one [`Response`]. Only [`Request::Follow`] gets one after another until the client closes the
+//! connection. A user may make requests about the user's own scopes. Root may make requests about all scopes, and only root
+//! may change what applies to all of them.
 
 use crate::guard::Refusal;
 use palisade_event::Event;
@@ -11,112 +12,113 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Where the daemon listens.
+/// The daemon's socket for scopes.
 pub const SOCKET: &str = "/run/palisade/scope.sock";
 
-/// What is asked.
+/// A request to the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 pub enum Request {
-    /// Mark whoever asks: the next exec of its process is the launch.
+    /// Mark the asking process: its next exec is the launch.
     Run {
-        /// What it shall be.
+        /// The properties of the new scope.
         #[serde(flatten)]
         scope: Wanted,
     },
-    /// Mark a process that runs, and its descendants.
+    /// Mark a running process and its descendants.
     Mark {
-        /// Its number, as the daemon sees it.
+        /// The process's number, as the daemon sees it.
         pid: u32,
-        /// Not what it has started already.
+        /// Don't mark the processes that it has started already.
         #[serde(default)]
         alone: bool,
-        /// What it shall be.
+        /// The properties of the new scope.
         #[serde(flatten)]
         scope: Wanted,
     },
-    /// Mark a shell for the line that it is about to run: what it starts from now on is in a scope of its own, and the
-    /// scope's terminal isn't written to. A mark that it has from the line before ends.
+    /// Mark a shell for the line that it is about to run. Everything that it starts from now on is in a scope of its own,
+    /// and the daemon doesn't write to the scope's terminal. The mark of the previous line ends.
     Line {
-        /// Its number, as the daemon sees it.
+        /// The shell's process number, as the daemon sees it.
         pid: u32,
-        /// What it shall be.
+        /// The properties of the new scope.
         #[serde(flatten)]
         scope: Wanted,
     },
-    /// The line is over: the shell isn't marked any more; what it has started and still runs is. Programs are loaded if
-    /// they weren't, so that what is asked next is answered soon.
+    /// The line is over: the shell isn't marked any more, but what it has started and still runs stays marked. The daemon
+    /// loads its programs if they aren't loaded, so that it answers the next request soon.
     Release {
-        /// Its number, as the daemon sees it.
+        /// The shell's process number, as the daemon sees it.
         pid: u32,
     },
-    /// What becomes of execs in a scope from now on.
+    /// Change the verdict for execs in a scope, from now on.
     Judge {
-        /// Its number.
+        /// The scope's number.
         scope: u32,
-        /// What becomes of them.
+        /// The new verdict.
         verdict: Verdict,
     },
-    /// The scopes that there are.
+    /// List the scopes.
     List,
-    /// End a scope, or all: what is in them goes on unmarked.
+    /// End one scope or all. The processes in them continue unmarked.
     Clear {
-        /// Its number; otherwise all that the asker may end. If that is root, programs and pins go, too.
+        /// The scope's number; if none, all scopes that the asking user may end. If that user is root, programs and pins
+        /// are removed, too.
         scope: Option<u32>,
     },
-    /// What is in force, and what isn't.
+    /// Tell what is in force, and what isn't.
     Status,
-    /// Events as they happen. [`Response::Done`] comes first, and once more when what is remembered was told.
+    /// Send events as they happen. [`Response::Done`] comes first, and again after the remembered events.
     Follow {
-        /// Only of this scope.
+        /// Only events of this scope.
         scope: Option<u32>,
-        /// First those that are remembered.
+        /// Send the remembered events first.
         #[serde(default)]
         past: bool,
-        /// End after those.
+        /// End after the remembered events.
         #[serde(default)]
         end: bool,
-        /// Only what was killed or refused.
+        /// Only events of what was killed or refused.
         #[serde(default)]
         refused: bool,
     },
-    /// Another profile, from now on.
+    /// Use another profile from now on.
     Profile {
-        /// Which.
+        /// The new profile.
         profile: Profile,
     },
-    /// Another depth, from now on.
+    /// Use another depth from now on.
     Depth {
-        /// Which.
+        /// The new depth.
         depth: Depth,
     },
 }
 
-/// What a scope shall be.
+/// The requested properties of a scope.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// What becomes of execs in it.
+    /// The verdict for execs in the scope.
     #[serde(default)]
     pub verdict: Verdict,
-    /// For people; the daemon keeps 47 bytes.
+    /// A text for people; the daemon keeps 47 bytes.
     #[serde(default)]
     pub label: String,
-    /// Tell of rare system calls, too.
+    /// Whether to report rare system calls, too.
     #[serde(default)]
     pub calls: bool,
-    /// As if this were the profile, where the one for all scopes makes less of what happens.
+    /// The profile of this scope, where it is stricter than the profile of all scopes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
 }
 
-/// What becomes of an exec in a scope.
+/// What the daemon and the kernel do about an exec in a scope.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It happens; the profile may say more.
+    /// The exec happens. The profile may be stricter.
     #[default]
     Watch,
-    /// It happens, and is told of.
+    /// The exec happens and is reported.
     Warn,
     /// The process ends before the program's first instruction.
     Kill,
@@ -124,18 +126,18 @@ pub enum Verdict {
     Refuse,
 }
 
-/// How much is made of what happens in scopes. Ordered: the later, the more.
+/// How strictly the daemon handles what happens in scopes. Ordered: a later variant is stricter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// Only a scope's own verdict counts; nothing else is told.
+    /// Only a scope's own verdict counts; nothing else is reported.
     Prompt,
-    /// Each exec is told, with its arguments.
+    /// Each exec is reported, with its arguments.
     #[default]
     Audit,
-    /// And what is denied is killed by the daemon, as soon as it hears of it.
+    /// As `Audit`, and the daemon kills denied execs as soon as it learns of them.
     Session,
-    /// And the kernel refuses denied files and names by itself.
+    /// As `Session`, and the kernel itself refuses denied files and names.
     Strict,
 }
 
@@ -145,22 +147,22 @@ pub enum Profile {
 pub enum Depth {
     /// The marked process and its children.
     OneLevel,
-    /// The marked process and so many generations below it: 2 to 16.
+    /// The marked process and this number of generations below it: 2 to 16.
     Ancestry(u8),
-    /// Everything that it starts, whatever becomes of the processes between.
+    /// Everything that the marked process starts, even when the processes between have ended.
     #[default]
     PropagateOnFork,
-    /// Everything in a control group of its own.
+    /// Everything in the scope's own control group.
     Cgroup,
 }
 
-/// A word that says none of the things that it may.
+/// A word that isn't one of the known values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{word:?} is none of {known}")]
 pub struct UnknownWord {
-    /// The word.
+    /// The word that was given.
     pub word: String,
-    /// What it may be.
+    /// The known values.
     pub known: &'static str,
 }
 
@@ -190,7 +192,7 @@ words!(Verdict, "watch, warn, kill, refuse",
 words!(Profile, "prompt, audit, session, strict",
     "prompt" => Prompt, "audit" => Audit, "session" => Session, "strict" => Strict);
 
-/// The deepest ancestry.
+/// The largest number of generations of [`Depth::Ancestry`].
 pub const MOST_ANCESTRY: u8 = 16;
 
 impl fmt::Display for Depth {
@@ -228,43 +230,43 @@ impl FromStr for Depth {
     }
 }
 
-/// What is answered.
+/// An answer of the daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case")]
 pub enum Response {
-    /// It is done; in words.
+    /// The request is done.
     Done {
-        /// What was done.
+        /// In words: what was done.
         said: String,
     },
-    /// It can't be done.
+    /// The request can't be done.
     Refused(Refusal),
-    /// To [`Request::Run`] and [`Request::Mark`].
+    /// The answer to [`Request::Run`] and [`Request::Mark`].
     Marked(Marked),
-    /// To [`Request::List`].
+    /// The answer to [`Request::List`].
     Scopes {
         /// Oldest first.
         scopes: Vec<Scope>,
     },
-    /// To [`Request::Status`].
+    /// The answer to [`Request::Status`].
     Status(Box<Status>),
-    /// To [`Request::Follow`], one of many.
+    /// One of many answers to [`Request::Follow`].
     Event(Arc<Event>),
-    /// To [`Request::Follow`]: the reader was slow.
+    /// To [`Request::Follow`]: the client read too slowly.
     Missed {
-        /// So many events weren't told.
+        /// This number of events wasn't sent.
         count: u64,
     },
 }
 
-/// Something is marked.
+/// The answer to a request that marked a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marked {
     /// The scope's number.
     pub scope: u32,
     /// How many processes are marked.
     pub processes: u32,
-    /// What isn't as it was asked for, in words.
+    /// In words: how the scope differs from the request.
     pub notes: Vec<String>,
 }
 
@@ -273,11 +275,11 @@ pub struct Marked {
 pub struct Scope {
     /// Its number.
     pub scope: u32,
-    /// Whose it is: a user's number.
+    /// The number of the user who owns the scope.
     pub owner: u32,
-    /// What becomes of execs in it.
+    /// The verdict for execs in it.
     pub verdict: Verdict,
-    /// For people.
+    /// A text for people.
     pub label: String,
     /// The process that was marked first.
     pub root: u32,
@@ -287,7 +289,7 @@ pub struct Scope {
     pub ever: u64,
     /// How old it is, in seconds.
     pub age: u64,
-    /// Rare system calls are told.
+    /// Whether rare system calls are reported.
     pub calls: bool,
 }
 
@@ -296,27 +298,27 @@ pub struct Scope {
 pub struct Status {
     /// The daemon's version.
     pub version: String,
-    /// Its process.
+    /// The daemon's process number.
     pub pid: u32,
-    /// The kernel holds marks.
+    /// Whether the kernel holds marks.
     pub in_force: bool,
-    /// Why not.
+    /// Why the kernel doesn't hold marks.
     pub because: Option<String>,
     /// How far below a mark a process may be.
     pub depth: Depth,
-    /// How much is made of what happens.
+    /// How strictly the daemon handles what happens.
     pub profile: Profile,
-    /// What is refused gets EPERM; otherwise it is killed.
+    /// Whether a refused exec gets EPERM; otherwise its process is killed.
     pub refuses: bool,
-    /// Why it can't be refused.
+    /// Why execs can't be refused.
     pub refuses_not: Option<String>,
-    /// It stays in force when the daemon ends: where the pins are.
+    /// Where the pins are, if scopes stay in force when the daemon ends.
     pub pinned: Option<String>,
-    /// Scopes of everybody.
+    /// The scopes of all users.
     pub scopes: usize,
-    /// Marked processes of everybody.
+    /// The marked processes of all users.
     pub marked: u64,
-    /// Denied: names, files, contents.
+    /// How many names, files and contents are denied.
     pub denied: [usize; 3],
     /// Execs below a mark.
     pub execs: u64,
@@ -332,7 +334,7 @@ pub struct Status {
     pub missed: u64,
     /// Children that could not be marked.
     pub unmarked: u64,
-    /// Children whose mark is in the task, because the table is full.
+    /// Children whose mark is in task storage, because the table has no room for it.
     pub overflowed: u64,
     /// What is wrong.
     pub alarms: Vec<String>,

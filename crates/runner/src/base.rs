@@ -4,17 +4,17 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What is known of earlier.
+/// What differs from the earlier state, if that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
-    /// Nobody named a commit, or it isn't here: everything may have changed.
+    /// No commit was named, or it isn't in the repository: everything may have changed.
     None(String),
-    /// These files differ from the commit where this branch left it.
+    /// The files that differ from the commit at which this branch left the base.
     Changed(Vec<String>),
 }
 
 impl Base {
-    /// Compares the tree with where it left `commit`.
+    /// Compares the tree with the commit at which it left `commit`.
     pub(crate) fn find(root: &Path, commit: Option<&str>) -> Base {
         let Some(commit) = commit.filter(|commit| !commit.is_empty()) else {
             return Base::None("PALISADE_BASE names no commit".to_owned());
@@ -33,12 +33,12 @@ impl Base {
             .map_or_else(|| Base::None(format!("git knows no common commit with {commit}")), Base::Changed)
     }
 
-    /// Whether one of `files`, or something below, may have changed.
+    /// Whether one of `files`, or something below one of them, may have changed.
     pub(crate) fn touches(&self, files: &[String]) -> bool {
         match self {
             Base::None(_) => true,
             Base::Changed(changed) => changed.iter().any(|path| {
-                // What everything is built from counts for everything.
+                // These files affect every build, so they count for everything.
                 matches!(path.as_str(), "Cargo.lock" | "Cargo.toml" | "tests/suites.toml")
                     || files.iter().any(|file| {
                         path.strip_prefix(file.trim_end_matches('/'))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many tests each suite has: counted in the sources, compared with `tests/cases.toml`. A suite that shrinks
-//! needs an entry there that says why, now and in every earlier version of the file.
+//! Checks how many tests each suite has: it counts them in the sources and compares with `tests/cases.toml`. A suite
+//! that shrinks needs an entry there that states why, now and in every earlier version of the file.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -43,7 +43,7 @@ const HEAD: &str = "\
 # entry [[shrunk]] that says why.
 ";
 
-/// Compares, or writes down; whether all is well.
+/// Compares the numbers or writes them. Returns whether no suite shrank without a reason.
 ///
 /// # Errors
 /// What can't be read or written.
@@ -92,7 +92,7 @@ fn shrunk(before: &BTreeMap<String, u64>, now: &BTreeMap<String, u64>, reasons: 
     wrong
 }
 
-/// The same for every version of the file that git has: a number made smaller by hand is found, too.
+/// Checks every version of the file in git, so it also finds a number that was made smaller by hand.
 fn history(root: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let git = |words: &[&str]| -> Option<String> {
         let output = Command::new("git").arg("-C").arg(root).args(words).output().ok()?;
@@ -216,7 +216,7 @@ mod tests {
         assert!(shrunk(&before, &now, &[reason(2, "two were the same")]).is_empty());
         assert_eq!(shrunk(&before, &now, &[reason(1, "another time")]).len(), 1);
         assert_eq!(shrunk(&before, &now, &[reason(2, " ")]).len(), 1);
-        // A suite that is gone has shrunk, too.
+        // A suite that was removed has shrunk, too.
         assert_eq!(shrunk(&before, &counts(&[("b", 2)]), &[]).len(), 1);
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One process with one or several tests, and what came of them.
+//! Runs one process with one or several tests, and reads their results.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::plan::Job;
 
-/// What came of a test.
+/// The outcome of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It passed.
@@ -33,12 +33,12 @@ pub(crate) enum Verdict {
 pub(crate) struct TestResult {
     /// The test, by its whole name.
     pub(crate) name: String,
-    /// What came of it.
+    /// Its outcome.
     pub(crate) verdict: Verdict,
     /// How long it took.
     pub(crate) took: Duration,
-    /// For how long it and what it waited for were on a processor; of a process that it shared with other tests, the
-    /// part that its time is of theirs.
+    /// The processor time of the test and of the children that it waited for. Tests that shared a process divide its
+    /// processor time in proportion to their durations.
     pub(crate) busy: Option<Duration>,
     /// What it lacked, in its own words: lines that begin with `not tried`.
     pub(crate) not_tried: Vec<String>,
@@ -60,7 +60,7 @@ const OUTPUT: u64 = 256 << 10;
 /// What a test prints when its own waiting came to nothing.
 const NOT_DECIDED: &str = "not decided: ";
 
-/// Starts the job, waits for its end, and reads what came of it.
+/// Starts the job, waits for its end, and reads its results.
 ///
 /// # Errors
 /// If its process can't be started or waited for.
@@ -74,7 +74,7 @@ pub(crate) fn run(
     let mut command = Command::new(&job.program.path);
     command.args(["--exact", "--test-threads=1"]);
     if single {
-        // Whatever it prints goes to the file, also what it starts prints.
+        // All output goes to the file, also that of processes which a test starts.
         command.arg("--nocapture");
     }
     command.args(job.tests.iter().map(|test| &test.own));
@@ -99,7 +99,7 @@ pub(crate) fn run(
     let results = match lines {
         None => vec![TestResult { busy, ..alone(job, status, took, &output) }],
         Some(lines) => {
-            // What a test has left running may hold the pipe open.
+            // A process that a test has left running may keep the pipe open.
             let lines: Vec<(Duration, String)> =
                 std::iter::from_fn(|| lines.recv_timeout(Duration::from_secs(1)).ok())
                     .map(|(at, line)| (at.duration_since(began), line))
@@ -136,8 +136,8 @@ fn follow(from: std::process::ChildStdout) -> Receiver<(Instant, String)> {
     told
 }
 
-/// Waits for the end, or ends it when its time is up or nobody wants to know any more: then there is no status.
-/// Tells its processor time, too, if the kernel does.
+/// Waits for the end of the process. Kills the process when its time is up or the run is stopped; then there is no exit
+/// status. Returns its processor time, too, if the kernel reports it.
 fn wait(
     child: &mut Child,
     limit: Duration,
@@ -151,14 +151,14 @@ fn wait(
     loop {
         match poll(&mut [PollFd::new(&watched, PollFlags::IN)], Some(&second)) {
             Ok(0) if patience.is_spent() || stop.load(Ordering::Relaxed) => {
-                // The group is ours: the child leads it.
+                // The child leads this process group.
                 let _ended = kill_process_group(pid, Signal::KILL);
                 child.wait()?;
                 return Ok((None, None));
             }
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => {
-                // It has ended, and its numbers stay until somebody waits for it.
+                // It has ended, and `/proc/PID` stays until `child.wait()`.
                 let busy = processor_time(child.id());
                 return Ok((Some(child.wait()?), busy));
             }
@@ -167,7 +167,7 @@ fn wait(
     }
 }
 
-/// Of a process and of the children that it has waited for, from `/proc/PID/stat`.
+/// The processor time of a process and of the children that it has waited for, from `/proc/PID/stat`.
 fn processor_time(pid: u32) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // utime, stime, cutime, cstime: the fields 14 to 17; the second, a name, may have anything in it.
@@ -184,7 +184,7 @@ fn tail(file: &mut File) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The only test of a job, by its program's exit and what libtest says at the end.
+/// The result of a job's only test, from the program's exit status and libtest's last line.
 fn alone(job: &Job, status: Option<ExitStatus>, took: Duration, output: &str) -> TestResult {
     let succeeded = status.is_some_and(|status| status.success());
     let summary = output.lines().rev().find(|line| line.starts_with("test result: "));
@@ -202,7 +202,7 @@ fn alone(job: &Job, status: Option<ExitStatus>, took: Duration, output: &str) ->
     TestResult { name, verdict, took, busy: None, not_tried }
 }
 
-/// The tests of a job with several, by the line that libtest prints at the end of each.
+/// The results of a job with several tests, from the line that libtest prints at the end of each.
 fn together(
     job: &Job,
     status: Option<ExitStatus>,
@@ -235,7 +235,7 @@ fn together(
     }
     for test in &job.tests {
         if !results.iter().any(|result| result.name == test.name) {
-            // Out of time is no verdict on the tests that had no turn; a process that died is one.
+            // A time limit is no verdict on the tests that did not start. The death of the process is one.
             let verdict = if status.is_none() { Verdict::NotDecided } else { Verdict::Failed };
             results.push(TestResult {
                 name: test.name.clone(),
@@ -262,7 +262,7 @@ mod tests {
     use crate::programs::Program;
     use crate::schedule::Needs;
 
-    /// A program that prints what a test program would, in the shell's words.
+    /// Runs a shell script that prints what a test program would print.
     fn ran(script: &str, own: &[&str], limit: u64) -> Ended {
         use std::os::unix::fs::PermissionsExt;
         static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);

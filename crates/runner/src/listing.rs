@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tests of a program, as it lists them itself.
+//! Lists the tests of a program: the program prints them.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -15,13 +15,13 @@ pub(crate) enum ListError {
     Failed { path: std::path::PathBuf, said: String },
 }
 
-/// The names of the tests that a run with such variables starts; those marked `#[ignore]` are started by other tests.
+/// The names of the tests that a run with these variables starts. Other tests start those marked `#[ignore]`.
 ///
 /// # Errors
 /// [`ListError`].
 pub(crate) fn tests(program: &Program, environment: &[(String, String)]) -> Result<Vec<String>, ListError> {
     let all = listed(program, environment, &[])?;
-    // A program without libtest knows nothing of ignored tests; it would list the same again.
+    // A program without libtest ignores the option and would list the same tests again.
     let ignored: BTreeSet<String> = listed(program, environment, &["--ignored"])?.into_iter().collect();
     if ignored.len() == all.len() {
         return Ok(all);

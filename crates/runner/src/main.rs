@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs the tests of the workspace: `./x test` starts it.
 //!
-//! Every integration test runs in a process of its own, the unit tests of a crate run in a few. Several run at once;
-//! `tests/suites.toml` says which may not, which are for the long run, and which take longer than usual. The run always
-//! goes to its end; a test that ran out of time is repeated alone before it counts as failed.
+//! Every integration test runs in a process of its own; the unit tests of a crate share a few. Several processes run at
+//! once. `tests/suites.toml` states which tests may not, which are for the long run, and which take longer than usual.
+//! The run doesn't stop at a failure. A test that ran out of time is repeated alone before it counts as failed.
 //!
 //! In reading order: [`options`] is the command line, [`programs`] has cargo build the test programs, [`listing`] asks
-//! them for their tests, [`suites`] reads what is special about which test, [`base`] tells which files changed, [`plan`]
-//! makes the jobs, [`schedule`] says which job may start next, [`job`] is one process, [`slots`] the ordinary users
-//! that tests run as, [`scratch`] the file systems that they write to, [`run`] brings these together, [`progress`] and
-//! [`report`] are what people see, [`times`] what tests took before, [`cases`] how many tests each suite has.
+//! them for their tests, [`suites`] reads `tests/suites.toml`, [`base`] finds which files changed, [`plan`]
+//! makes the jobs, [`schedule`] decides which job may start next, [`job`] is one process, [`slots`] the ordinary users
+//! that tests run as, [`scratch`] the file systems that they write to, [`run`] combines these, [`progress`] and
+//! [`report`] are the output for people, [`times`] keeps how long tests took, [`cases`] counts the tests of each suite.
 #![forbid(unsafe_code)]
 
 mod base;

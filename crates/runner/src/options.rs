@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The command line.
+//! Parses the command line.
 
 /// What `--help` prints.
 pub(crate) const HELP: &str = "\
@@ -21,7 +21,7 @@ pub(crate) const HELP: &str = "\
 /// What was asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// The text above.
+    /// Print [`HELP`].
     Help,
     /// Counting the tests of each suite.
     Cases(CasesRequest),
@@ -29,7 +29,7 @@ pub(crate) enum Request {
     Run(RunRequest),
 }
 
-/// What is asked of the numbers of tests.
+/// A request about the number of tests in each suite.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct CasesRequest {
     /// Write the numbers down instead of comparing them.
@@ -92,7 +92,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, Box<dyn std::error:
             "--list" => run.list = true,
             "--verbose" => run.verbose = true,
             "--no-build" => run.no_build = true,
-            // Nothing stops a run before its end; scripts that say so are right.
+            // Accepted and ignored, for scripts that pass it: no run stops at a failure.
             "--no-fail-fast" => {}
             _ if word.starts_with('-') => {
                 return Err(format!("{word}: no such option\nhint: ./x test --help").into());

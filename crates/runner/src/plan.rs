@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From tests to jobs: one process each for integration tests, some at once for unit tests.
+//! Makes jobs from tests: one process for each integration test, several tests to a process for unit tests.
 
 use crate::base::Base;
 use crate::options::RunRequest;
@@ -8,7 +8,7 @@ use crate::schedule::Needs;
 use crate::suites::{Special, Suites};
 use crate::times::Times;
 
-/// Unit tests that share a process. They are short, and a process for each would cost more than they do.
+/// How many unit tests share a process at most. They are short; a process for each would cost more than the tests.
 const TOGETHER: usize = 48;
 /// Seconds of work in one process of unit tests.
 const WORK: f64 = 8.0;
@@ -18,7 +18,7 @@ const WORK: f64 = 8.0;
 pub(crate) struct Test {
     /// `CRATE/PROGRAM/TEST`.
     pub(crate) name: String,
-    /// As the program calls it.
+    /// The name that the program uses.
     pub(crate) own: String,
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct Job {
     pub(crate) program: Program,
     /// With these of its tests.
     pub(crate) tests: Vec<Test>,
-    /// What else may run meanwhile.
+    /// Which other jobs may run at the same time.
     pub(crate) needs: Needs,
     /// Seconds that one test may take on an idle machine.
     pub(crate) limit: u64,
-    /// Seconds that it is thought to take.
+    /// Seconds that it is expected to take.
     pub(crate) expected: f64,
 }
 
@@ -42,14 +42,14 @@ pub(crate) struct Job {
 pub(crate) struct LeftOut {
     /// Their names.
     pub(crate) tests: Vec<String>,
-    /// In the words of `suites.toml`.
+    /// The reason, from `suites.toml`.
     pub(crate) why: String,
 }
 
-/// What a test may take, in seconds, where nothing else is said.
+/// The time limit of a test, in seconds, unless `suites.toml` states another.
 const LIMIT: u64 = 120;
 
-/// Whether a name is wanted: by its whole, or else by a part of it.
+/// Whether a test is requested: by its full name, or else by a part of it.
 fn is_wanted(request: &RunRequest, names: &[String], name: &str) -> bool {
     request.only.is_empty()
         || request

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The test programs: one build of the whole workspace with all features, and what came of it.
+//! Builds the test programs: one build of the whole workspace with all features.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -52,7 +52,7 @@ pub(crate) fn build(crates: &[String], kept: &std::path::Path) -> Result<Vec<Pro
     let text = String::from_utf8_lossy(&output.stdout);
     let programs = built(&text)?;
     if crates.is_empty() {
-        // For --no-build; a run that can't note it has tested all the same.
+        // For --no-build. Failing to write it doesn't affect this run.
         let _not_kept = std::fs::write(kept, text.as_bytes());
     }
     Ok(programs)
@@ -68,7 +68,7 @@ pub(crate) fn again(kept: &std::path::Path) -> Result<Vec<Program>, BuildError> 
     built(&text)
 }
 
-/// The cargo that started this, or the one on the path.
+/// The cargo that started this process, or the one on the path.
 pub(crate) fn cargo() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
@@ -86,7 +86,7 @@ fn built(messages: &str) -> Result<Vec<Program>, BuildError> {
     Ok(programs)
 }
 
-/// What a message says was built, if that is a test program.
+/// The test program that a message of cargo reports as built, if it reports one.
 fn program(message: &Value) -> Option<Program> {
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
         return None;

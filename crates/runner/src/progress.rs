@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs, and how long the rest may take: a line that is renewed on a terminal, now and then a line elsewhere.
+//! Shows which jobs run and how long the rest may take: one updated line on a terminal, an occasional line elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Renewed so often where nobody watches.
+/// How often a line is printed where there is no terminal.
 const PERIOD: Duration = Duration::from_secs(20);
 
-/// What a run tells while it runs.
+/// The state of the progress display.
 #[derive(Debug)]
 pub(crate) struct Progress {
     terminal: bool,
     total: usize,
     done: usize,
     failed: usize,
-    /// Seconds of work as it was expected, and how much of it is done.
+    /// Seconds of work as expected at the start, and the part of it that is done.
     work: f64,
     work_done: f64,
     began: Instant,
@@ -27,13 +27,13 @@ pub(crate) struct Progress {
 struct Running {
     job: usize,
     name: String,
-    /// Seconds that it is thought to take.
+    /// Seconds that it is expected to take.
     expected: f64,
     since: Instant,
 }
 
 impl Progress {
-    /// `total`: tests; `work`: the seconds that they are thought to take, one after the other.
+    /// `total`: the number of tests; `work`: the seconds that they are expected to take, one after the other.
     pub(crate) fn new(total: usize, work: f64) -> Progress {
         let now = Instant::now();
         Progress {
@@ -49,7 +49,7 @@ impl Progress {
         }
     }
 
-    /// A job has started that is thought to take `expected` seconds.
+    /// A job has started that is expected to take `expected` seconds.
     pub(crate) fn started(&mut self, job: usize, name: String, expected: f64) {
         self.running.push(Running { job, name, expected, since: Instant::now() });
         self.tell(false);
@@ -63,7 +63,7 @@ impl Progress {
         self.work_done += expected;
     }
 
-    /// Says how far the run is; where there is no terminal, only now and then.
+    /// Prints how far the run is; where there is no terminal, only now and then.
     pub(crate) fn tell(&mut self, now: bool) {
         let every = if self.terminal { Duration::from_millis(200) } else { PERIOD };
         if !now && self.told.elapsed() < every {
@@ -98,14 +98,14 @@ impl Progress {
         let _nobody_reads = writeln!(stderr, "{before}{text}");
     }
 
-    /// Ends the line that is renewed.
+    /// Ends the line that is updated in place.
     pub(crate) fn end(&self) {
         if self.terminal {
             let _nobody_reads = write!(std::io::stderr(), "\r\x1b[K");
         }
     }
 
-    /// What is left, at the pace so far. Half done jobs count: where a few long ones run, hardly any has ended.
+    /// The expected rest at the pace so far. Half done jobs count, because where only a few long ones run, hardly any has ended.
     fn rest(&self) -> Option<Duration> {
         let passed = self.began.elapsed().as_secs_f64();
         let under_way: f64 = self
@@ -142,7 +142,7 @@ mod tests {
         progress.ended(0, 5, 0, 50.0);
         let rest = progress.rest().unwrap().as_secs();
         assert!((9..=11).contains(&rest), "{rest}");
-        // Another one is half done, and a third takes longer than it was thought to.
+        // Another job is half done, and a third takes longer than expected.
         progress.started(1, "y".into(), 5.0);
         progress.started(2, "z".into(), 10.0);
         progress.running[0].since = Instant::now() - Duration::from_millis(2500);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The end of a run, in words.
+//! The report at the end of a run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,23 +21,23 @@ pub(crate) struct Report<'a> {
     pub(crate) repeated: &'a [String],
     /// Suites that did not run.
     pub(crate) left_out: &'a [LeftOut],
-    /// Why the suites of the long run were part of it, if they were for want of a base.
+    /// Why the suites of the long run were included, if the reason was that no base is known.
     pub(crate) no_base: Option<&'a str>,
-    /// Whether the tests wrote to the disk, as they then have to when they are repeated.
+    /// Whether the tests wrote to the disk: a repetition must then do the same.
     pub(crate) on_disk: bool,
-    /// From the first job to the last.
+    /// The time from the start of the first job to the end of the last.
     pub(crate) took: Duration,
-    /// What processors had to do meanwhile, if the kernel tells.
+    /// How much the processors worked during the run, if the kernel reports it.
     pub(crate) worked: Option<Worked>,
 }
 
 impl Report<'_> {
-    /// Tests that failed, also those which even alone ran out of time.
+    /// Tests that failed, including those that ran out of time again when they ran alone.
     pub(crate) fn failed(&self) -> impl Iterator<Item = &TestResult> {
         self.results.iter().filter(|result| matches!(result.verdict, Verdict::Failed | Verdict::NotDecided))
     }
 
-    /// For how long all tests were on a processor, and those of each module: the costliest first.
+    /// The processor time of all tests, and that of each module, the largest first.
     fn busy(&self) -> (Duration, Vec<(&str, Duration)>) {
         let mut suites: BTreeMap<&str, Duration> = BTreeMap::new();
         for result in self.results {
@@ -49,7 +49,7 @@ impl Report<'_> {
         (suites.iter().map(|(_, busy)| *busy).sum(), suites)
     }
 
-    /// The last screen of a run.
+    /// The text that a run prints at its end.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let mut line = |words: std::fmt::Arguments<'_>| {
@@ -125,13 +125,13 @@ impl Report<'_> {
     }
 }
 
-/// For a shell.
+/// The name, quoted for a shell.
 pub(crate) fn quoted(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:_-.".contains(&byte);
     if name.bytes().all(plain) { name.to_owned() } else { format!("'{}'", name.replace('\'', r"'\''")) }
 }
 
-/// What names have in common, up to a boundary.
+/// The common prefix of names, up to a boundary.
 fn common(names: &[String]) -> &str {
     let Some(first) = names.first() else { return "" };
     if names.len() == 1 {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many jobs may run at once: more while processors idle. Many jobs wait for the clock, for each other or for the
-//! kernel, and those of one kind run at the same time, because the longest go first.
+//! Decides how many jobs may run at once: more while processors idle. Many jobs wait for the clock, for each other or for
+//! the kernel, and jobs of one kind run at the same time, because the longest jobs start first.
 
 use std::time::{Duration, Instant};
 
-/// Jobs for each processor that run in any case.
+/// The least number of jobs for each processor.
 const FEWEST: usize = 2;
-/// And at most.
+/// The greatest number of jobs for each processor.
 const MOST: usize = 5;
-/// From one look to the next.
+/// The time between two measurements.
 const PERIOD: Duration = Duration::from_millis(400);
-/// There is room for one more if processors idle for more than this share of the time, and for one less below `BUSY`.
+/// One more job may run if processors idle for more than this share of the time, and one less if they idle for less than `BUSY`.
 const IDLE: f64 = 0.1;
 const BUSY: f64 = 0.03;
 
-/// What the kernel counts of its processors' time, in ticks.
+/// The processors' time as the kernel counts it, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ticks {
-    /// Without work.
+    /// Time without work.
     idle: u64,
     all: u64,
 }
@@ -33,19 +33,19 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// As many as somebody wants, or as many as keep the processors busy.
+    /// A fixed number if one is requested; otherwise as many as keep the processors busy.
     pub(crate) fn new(wanted: Option<usize>) -> Room {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let (fewest, most) = wanted.map_or((cores * FEWEST, cores * MOST), |count| (count, count));
         Room { fewest, most, now: fewest, before: ticks().unwrap_or_default(), looked: Instant::now() }
     }
 
-    /// How many at most, whatever the processors do.
+    /// The greatest number, whatever the processors do.
     pub(crate) const fn most(&self) -> usize {
         self.most
     }
 
-    /// How many at this moment.
+    /// The number of jobs that may run now.
     pub(crate) fn now(&mut self) -> usize {
         if self.looked.elapsed() >= PERIOD
             && let Some(ticks) = ticks()
@@ -57,7 +57,7 @@ impl Room {
     }
 
     fn adapt(&mut self, ticks: Ticks) {
-        // The kernel may take some idle time back.
+        // The kernel may correct the idle time downwards.
         let idle = ticks.idle.saturating_sub(self.before.idle);
         let all = ticks.all.saturating_sub(self.before.all);
         self.before = ticks;
@@ -74,39 +74,39 @@ impl Room {
     }
 }
 
-/// What processors had to do during a run, whoever gave it to them.
+/// How much the processors worked during a run, for all processes of the machine.
 #[derive(Debug)]
 pub(crate) struct Work {
     began: Option<Ticks>,
-    /// When the first of the jobs that must be alone began.
+    /// The counts when the first of the jobs that must be alone began.
     alone: Option<Ticks>,
 }
 
 /// Time of all processors together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Worked {
-    /// With work and without.
+    /// Time with work and without.
     pub(crate) all: Duration,
-    /// Without.
+    /// Time without work.
     pub(crate) idle: Duration,
-    /// Of that, while jobs ran that must be alone.
+    /// The part of `idle` while jobs ran that must be alone.
     pub(crate) idle_alone: Duration,
 }
 
 impl Work {
-    /// From now on.
+    /// Begins to measure now.
     pub(crate) fn begin() -> Work {
         Work { began: ticks(), alone: None }
     }
 
-    /// From now on each job is alone.
+    /// Records that from now on each job runs alone.
     pub(crate) fn alone(&mut self) {
         if self.alone.is_none() {
             self.alone = ticks();
         }
     }
 
-    /// Until now.
+    /// The work from the beginning until now.
     pub(crate) fn so_far(&self) -> Option<Worked> {
         Some(self.between(self.began?, ticks()?))
     }
@@ -122,14 +122,14 @@ impl Work {
     }
 }
 
-/// Of all processors since the start, from `/proc/stat`; nothing where that tells nothing.
+/// The ticks of all processors since the machine started, from `/proc/stat`; `None` if that can't be read.
 fn ticks() -> Option<Ticks> {
     read_ticks(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
 fn read_ticks(stat: &str) -> Option<Ticks> {
     let fields = stat.lines().next()?.strip_prefix("cpu ")?;
-    // user, nice, system, idle, iowait, irq, softirq, steal; what guests take is part of user.
+    // user, nice, system, idle, iowait, irq, softirq, steal. The time of virtual machines is part of user.
     let fields: Vec<u64> =
         fields.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
     let (idle, waiting) = (fields.get(3)?, fields.get(4)?);

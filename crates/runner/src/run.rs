@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A run from its build to its report.
+//! Runs the tests, from the build to the report.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -28,18 +28,18 @@ use crate::slots::Slot;
 use crate::suites::Suites;
 use crate::times::Times;
 
-/// The checkout.
+/// The directory of the repository.
 pub(crate) fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.parent().and_then(Path::parent).unwrap_or(own).to_owned()
 }
 
-/// Where cargo builds, and where the last run's times and programs are noted.
+/// The directory where cargo builds, and where the last run's times and programs are recorded.
 fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |path| root.join(path))
 }
 
-/// Paths that a run and its builds use, wherever they are.
+/// Paths that a run and its builds use, also if they are in a directory that gets a tmpfs.
 fn needed(root: &Path, target: &Path) -> Vec<PathBuf> {
     let variables = ["HOME", "CARGO_HOME", "RUSTUP_HOME", "PALISADE_BIN"];
     let named = variables.iter().filter_map(std::env::var_os).map(PathBuf::from);
@@ -47,7 +47,7 @@ fn needed(root: &Path, target: &Path) -> Vec<PathBuf> {
     [root.to_owned(), target.to_owned()].into_iter().chain(named).chain(own).collect()
 }
 
-/// Runs tests; whether all passed.
+/// Runs tests. Returns whether all passed.
 ///
 /// # Errors
 /// What kept the run from beginning.
@@ -104,10 +104,10 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
     let repeated = if interrupted { Vec::new() } else { race.repeat(&jobs, &mut results, &mut times) };
     let worked = race.work.so_far();
     drop(race);
-    // Some of the cases say nothing of how long all of them take.
+    // If only some of the cases run, their time is not that of the whole test.
     let some = ["PALISADE_ACCEPTANCE_LIST", "PALISADE_ACCEPTANCE_ONLY"];
     if some.iter().all(|variable| std::env::var_os(variable).is_none()) {
-        // A run that can't note its times has tested all the same.
+        // Failing to write the times doesn't affect this run.
         let _not_noted = std::fs::write(&last, times.text());
     }
     if std::env::var_os("PALISADE_TEST_TIMES").is_some_and(|word| word == "write") {
@@ -130,7 +130,7 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
     Ok(report.failed().count() == 0)
 }
 
-/// Why the suites of the long run are part of a run that asked for everything else, if they are for want of a base.
+/// Why the suites of the long run are part of an ordinary run, if the reason is that no base is known.
 fn no_base<'a>(request: &RunRequest, base: &'a Base) -> Option<&'a str> {
     match base {
         Base::None(why) if !request.all && request.only.is_empty() && request.crates.is_empty() => {
@@ -159,13 +159,13 @@ fn listed(
     })
 }
 
-/// What every test is told: the machine is asked once what it has.
+/// The environment of every test. The features of the machine are probed once, here.
 fn environment(mut variables: Vec<(String, String)>) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     variables.push((FOUND.to_owned(), Features::find(&data_directory())?.found()?));
     Ok(variables)
 }
 
-/// Says when somebody wants the run to end.
+/// A flag that a signal sets to stop the run.
 fn stops() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
@@ -174,7 +174,7 @@ fn stops() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// How often it is looked whether there is room for one more job.
+/// How often the loop checks whether one more job may run.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Jobs that run beside each other.
@@ -201,7 +201,7 @@ impl Race {
         let mut results = BTreeMap::new();
         let stop = Arc::clone(&self.stop);
         let stopped = || stop.load(Ordering::Relaxed);
-        // After a stop nothing is started, and what runs is ended by who waits for it.
+        // After a stop no job starts. The thread that waits for a running job ends it.
         while !(schedule.is_done() || stopped() && free.len() == self.slots.len()) {
             schedule.make_room(self.room.now());
             while let Some(slot) = free.pop() {
@@ -243,7 +243,7 @@ impl Race {
         std::thread::spawn(move || {
             let ended = job::run(&job, environment, &stop);
             let left = slot.clear();
-            // Nobody listens any more after an interruption.
+            // The receiver is gone after an interruption.
             let _ = tell.send((number, at, ended, left));
         });
     }
@@ -298,7 +298,7 @@ impl Race {
         }
     }
 
-    /// Runs what ran out of time once more, one after the other; the names of those that pass then.
+    /// Repeats the tests that ran out of time, one after the other. Returns the names of those that pass then.
     fn repeat(
         &mut self,
         jobs: &[Job],

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which job may start next. Pure: it knows jobs by number.
+//! Decides which job may start next. It has no I/O and knows jobs by their numbers.
 
 use std::collections::BTreeSet;
 
-/// What of a job matters here.
+/// The properties of a job that matter here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {
-    /// Groups in which it is alone.
+    /// The groups in which no other job may run at the same time.
     pub(crate) serial: Vec<String>,
     /// Whether nothing else may run.
     pub(crate) exclusive: bool,
-    /// As how many it counts.
+    /// How many slots it takes.
     pub(crate) slots: usize,
 }
 
@@ -18,14 +18,14 @@ pub(crate) struct Needs {
 #[derive(Debug)]
 pub(crate) struct Schedule {
     needs: Vec<Needs>,
-    /// In the order in which they are wanted.
+    /// In the order in which they should start.
     waiting: Vec<usize>,
     running: BTreeSet<usize>,
     slots: usize,
 }
 
 impl Schedule {
-    /// Jobs in the order in which they are wanted; what must be alone comes last.
+    /// Takes the jobs in the order in which they should start. A job that must be alone comes last.
     pub(crate) fn new(needs: Vec<Needs>, slots: usize) -> Schedule {
         let (alone, shared): (Vec<usize>, Vec<usize>) =
             (0..needs.len()).partition(|job| needs[*job].exclusive);
@@ -33,13 +33,13 @@ impl Schedule {
         Schedule { needs, waiting, running: BTreeSet::new(), slots: slots.max(1) }
     }
 
-    /// How many slots there are from now on. What runs goes on.
+    /// Sets how many slots there are from now on. Running jobs continue.
     pub(crate) fn make_room(&mut self, slots: usize) {
         self.slots = slots.max(1);
     }
 
-    /// The next job that may start now; it counts as running from here on. A job that lacks nothing but room keeps those
-    /// after it from taking that: small ones would go past a large one until there are no more.
+    /// The next job that may start now; from here on it counts as running. If a job lacks only slots, the jobs after it must
+    /// wait: otherwise small jobs would pass a large one until none are left.
     pub(crate) fn start(&mut self) -> Option<usize> {
         let at = self.waiting.iter().position(|job| self.may_start(*job) || self.lacks_room(*job))?;
         if !self.may_start(self.waiting[at]) {
@@ -66,7 +66,7 @@ impl Schedule {
     }
 
     fn lacks_room(&self, job: usize) -> bool {
-        // What is larger than all the room waits for everything to end.
+        // A job that needs more than all slots waits until no job runs.
         self.needs[job].slots <= self.slots
             && self.may_run_beside(job)
             && self.used() + self.needs[job].slots > self.slots

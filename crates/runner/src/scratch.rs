@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scratch file systems of a run: root's tests get a tmpfs in place of `/tmp`, of `/var/tmp`, of each test user's home
-//! and of the directory for root's files beside it.
+//! Mounts the scratch file systems of a run: root's tests get a tmpfs in place of `/tmp`, of `/var/tmp`, of each test
+//! user's home and of the directory for root's files beside it.
 //!
 //! The tests create and delete some hundred thousand files. An ext4 without a journal checks every inode that was freed within
 //! the last minute before it allocates one (`recently_deleted()` in the kernel's fs/ext4/ialloc.c). On such a machine all tests
@@ -22,11 +22,11 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 const CALLER: &str = "PALISADE_TEST_SCRATCH";
 /// The value that keeps the tests on the disk.
 const DISK: &str = "disk";
-/// Directories that everybody may write to.
+/// Directories that every user may write to.
 const PUBLIC: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Whether this process may mount: it is root's, in another mount namespace than its caller's. The variable alone proves
-/// nothing: it may have been inherited.
+/// Whether this process may mount: it runs as root, in another mount namespace than its caller. The variable alone proves
+/// nothing, because it may have been inherited.
 pub(crate) fn is_private() -> bool {
     let Some(caller) = std::env::var_os(CALLER) else { return false };
     let here = fs::read_link("/proc/self/ns/mnt");

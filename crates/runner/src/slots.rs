@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Places in which jobs run: as root each has an ordinary user of its own, made once for the run instead of once for
-//! every test, so that what a job leaves behind is seen and ended.
+//! The slots in which jobs run. As root each slot has an ordinary user of its own, made once for the run instead of once
+//! for every test, so that the processes which a job leaves behind are found and ended.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::scratch;
 
-/// Why there is no place for jobs.
+/// Why a slot can't be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SlotError {
-    /// Its user.
+    /// Its user can't be made.
     #[error(transparent)]
     Person(#[from] PersonError),
-    /// The user's home.
+    /// The tmpfs for the user's home can't be mounted.
     #[error("mount a tmpfs on {}: {source}; hint: PALISADE_TEST_SCRATCH=disk ./x test", home.display())]
     Mount {
         /// Which.
@@ -26,7 +26,7 @@ pub(crate) enum SlotError {
     },
 }
 
-/// A place for one job at a time.
+/// A slot for one job at a time.
 #[derive(Debug)]
 pub(crate) struct Slot {
     user: Option<Person>,
@@ -34,14 +34,14 @@ pub(crate) struct Slot {
     tmpfs: Vec<PathBuf>,
 }
 
-/// Beside a user's home: there root's tests keep their files (`support` of the crate `cli`).
+/// The directory beside a user's home where root's tests keep their files (`support` of the crate `cli`).
 fn beside(user: &Person) -> PathBuf {
     PathBuf::from(format!("/home/{}-root", user.name))
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // `userdel` can't remove a mount point. If this fails, it says so.
+        // `userdel` can't remove a mount point. It reports that if this fails.
         for mounted in &self.tmpfs {
             let _unmounted = scratch::unmount_home(mounted);
         }
@@ -52,11 +52,11 @@ impl Drop for Slot {
     }
 }
 
-/// What a sandbox that is being torn down may take after its command has ended.
+/// How long the teardown of a sandbox may take after its command has ended.
 const TEARDOWN: Duration = Duration::from_secs(3);
 
 impl Slot {
-    /// Makes the place's user where that is possible.
+    /// Makes the slot's user where that is possible.
     ///
     /// # Errors
     /// If root can't make a user, or mount a file system for its home.
@@ -76,12 +76,12 @@ impl Slot {
         Ok(slot)
     }
 
-    /// What a job's environment says about it.
+    /// The environment variable that names the slot's user for a job.
     pub(crate) fn environment(&self) -> Option<(String, String)> {
         self.user.as_ref().map(|user| (palisade_acceptance::person::GIVEN.to_owned(), user.name.clone()))
     }
 
-    /// Ends what the user still runs, and names it.
+    /// Ends the processes that the user still runs, and returns their names.
     pub(crate) fn clear(&self) -> Vec<String> {
         let Some(user) = &self.user else { return Vec::new() };
         let until = Instant::now() + TEARDOWN;
@@ -113,8 +113,8 @@ fn processes_of(uid: u32) -> Vec<(i32, String)> {
         .flatten()
         .filter_map(|entry| {
             let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-            // A process that isn't dumpable has root's directory; it is the command's own then, whose end its
-            // launcher waits for.
+            // The /proc directory of a process that isn't dumpable belongs to root, so it is skipped here. Such a process is a
+            // command, and its launcher waits for its end.
             (entry.metadata().ok()?.uid() == uid).then_some(())?;
             let stat =
                 std::fs::read_to_string(PathBuf::from("/proc").join(pid.to_string()).join("stat")).ok()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is special about which tests: `tests/suites.toml`.
+//! Reads `tests/suites.toml`: the special requirements of tests.
 
 use std::path::Path;
 
@@ -14,31 +14,31 @@ pub(crate) struct Suites {
     /// In the order of the file.
     #[serde(default, rename = "suite")]
     suites: Vec<Suite>,
-    /// What else belongs to the long run.
+    /// Variables that belong to the long run, too.
     #[serde(default, rename = "variable")]
     variables: Vec<Variable>,
 }
 
-/// A variable that makes tests do all that they can: for the long run, and where its files differ from the base.
+/// A variable that makes tests more thorough. It is set for the long run, and if its files differ from the base.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Variable {
     name: String,
-    /// Its value then.
+    /// The value that is set.
     value: String,
-    /// What is left out without it.
+    /// What the tests leave out if it isn't set.
     why: String,
-    /// Files and directories that what it adds depends on.
+    /// The files and directories on which the additional tests depend.
     files: Vec<String>,
 }
 
-/// What holds for tests of some name.
+/// The requirements of tests with a given prefix.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Suite {
-    /// How the names begin: `CRATE/PROGRAM/TEST`.
+    /// The prefix of their names: `CRATE/PROGRAM/TEST`.
     tests: String,
-    /// Why, for the reader of the file and of the list of what was left out.
+    /// The reason, for the reader of the file and of the list of what was left out.
     why: String,
     /// Not at the same time as another test of this group.
     #[serde(default)]
@@ -49,7 +49,7 @@ struct Suite {
     /// Nothing else may run as the same user. Only root can give each test a user, so it is exclusive without root.
     #[serde(default)]
     needs_own_user: bool,
-    /// Counts as so many tests at once.
+    /// How many tests it counts as.
     #[serde(default)]
     slots: Option<usize>,
     /// Seconds that one of them may take on an idle machine.
@@ -60,22 +60,22 @@ struct Suite {
     long: Vec<String>,
 }
 
-/// What holds for one test.
+/// The requirements of one test.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Special {
-    /// The groups in which it is alone.
+    /// The groups in which no other test may run at the same time.
     pub(crate) serial: Vec<String>,
-    /// Whether it is alone on the machine.
+    /// Whether no other test may run at the same time.
     pub(crate) exclusive: bool,
-    /// As how many tests it counts, if not as one.
+    /// How many tests it counts as, if not as one.
     pub(crate) slots: Option<usize>,
     /// Its limit in seconds, if not the usual one.
     pub(crate) limit: Option<u64>,
-    /// Of the long run: what it depends on, and why it is left out otherwise.
+    /// If it belongs to the long run: the files on which it depends, and why it is left out otherwise.
     pub(crate) long: Option<(Vec<String>, String)>,
 }
 
-/// Why the file says nothing.
+/// Why the file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SuitesError {
     #[error("read {}: {source}", path.display())]
@@ -98,7 +98,7 @@ impl Suites {
             .map_err(|source| SuitesError::Parse { path: path.to_owned(), source: Box::new(source) })
     }
 
-    /// What all suites together say of a test.
+    /// The requirements of a test, from all suites together.
     pub(crate) fn of(&self, name: &str) -> Special {
         let mut special = Special::default();
         for suite in self.suites.iter().filter(|suite| name.starts_with(&suite.tests)) {
@@ -114,8 +114,8 @@ impl Suites {
         special
     }
 
-    /// The variables to set when everything is to be run (`all`) or the files of one differ from `base`, and what is
-    /// left out because the others aren't set. One that is set already stays as it is.
+    /// The variables to set when everything is to run (`all`) or when the files of one differ from `base`, and what is
+    /// left out because the others aren't set. A variable that is set already keeps its value.
     pub(crate) fn variables(&self, all: bool, base: &Base) -> (Vec<(String, String)>, Vec<String>) {
         let (mut set, mut left_out) = (Vec::new(), Vec::new());
         for variable in self.variables.iter().filter(|one| std::env::var_os(&one.name).is_none()) {
@@ -128,7 +128,7 @@ impl Suites {
         (set, left_out)
     }
 
-    /// An entry that concerns no test of a complete list is a mistake: a test was renamed.
+    /// Checks that every entry applies to a test of the complete list. One that doesn't is a mistake: a test was renamed.
     ///
     /// # Errors
     /// [`SuitesError::Stale`].

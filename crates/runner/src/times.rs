@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tests took before: the longest go first, and the remaining time is told by it.
+//! Keeps how long tests took: the longest start first, and the remaining time is estimated from it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,17 +8,17 @@ use std::path::Path;
 #[derive(Debug, Default)]
 pub(crate) struct Times(BTreeMap<String, f64>);
 
-/// What a test is thought to take that never ran.
+/// The expected time of a test that never ran.
 const UNKNOWN: f64 = 0.3;
 /// Shorter times aren't worth a line in the committed file.
 const WORTH_NOTING: f64 = 2.0;
 
 impl Times {
-    /// The committed times, and over them those of the last run here.
+    /// Reads the committed times; those of the last run on this machine override them.
     pub(crate) fn read(committed: &Path, last: &Path) -> Times {
         let mut times = Times::default();
         for path in [committed, last] {
-            // Without them jobs start in another order, and nothing else.
+            // A missing file changes only the order in which jobs start.
             for line in std::fs::read_to_string(path).unwrap_or_default().lines() {
                 if let Some((name, seconds)) = line.split_once('\t')
                     && let Ok(seconds) = seconds.parse::<f64>()
@@ -31,22 +31,22 @@ impl Times {
         times
     }
 
-    /// Seconds that a test is thought to take.
+    /// Seconds that a test is expected to take.
     pub(crate) fn of(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or(UNKNOWN)
     }
 
-    /// A test was seen to take this long.
+    /// Records how long a test took.
     pub(crate) fn note(&mut self, name: &str, seconds: f64) {
         self.0.insert(name.to_owned(), seconds);
     }
 
-    /// Everything that is known, for the next run here.
+    /// All times, for the next run on this machine.
     pub(crate) fn text(&self) -> String {
         self.0.iter().map(|(name, seconds)| format!("{name}\t{seconds:.3}\n")).collect()
     }
 
-    /// What is worth a line in the repository.
+    /// The times that are long enough for a line in the repository.
     pub(crate) fn long_ones(&self) -> String {
         let long = self.0.iter().filter(|(_, seconds)| **seconds >= WORTH_NOTING);
         long.map(|(name, seconds)| format!("{name}\t{seconds:.0}\n")).collect()

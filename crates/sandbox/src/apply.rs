@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applying a plan. [`start`] does the last things that depend on the moment and launches; [`monitor`] watches over what
-//! runs.
+//! Carries out a finished plan. [`start`] prepares what depends on the moment of the launch, then launches. [`monitor`]
+//! watches over the command while it runs.
 //!
-//! - before: [`account`] becomes another user, `compile` makes the operation list that the child executes, `cgroup` its control groups, [`lifecycle`] what
-//!   runs outside before the command
-//! - beside: `broker` answers for protected names, `masks` keeps what a plan covers covered, `window` restores the
-//!   terminal's size, [`halt`] stops everything inside while the user is asked
+//! - before the launch: [`account`] changes to another user, `compile` makes the operation list that the builder
+//!   executes, `cgroup` makes the control groups, and [`lifecycle`] runs programs outside before the command
+//! - beside the command: `broker` is the launcher's side of the broker, `masks` starts the mask refresher, `window`
+//!   restores the terminal's size, and [`halt`] stops every process inside while the user is asked
 
 pub mod account;
 pub(crate) mod broker;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The message buses: what of them is there, and how what stands before them is started.
+//! Plans the message buses of a launch: which buses it has, and how their filters are started.
 //!
-//! A filtered bus is a socket in the new tree, and nothing else until somebody connects to it. Then `xdg-dbus-proxy`
-//! is started in a sandbox of its own, by a plan of its own that is made here: it sees its libraries, the bus's socket
-//! and the file by which portals know the application, for whom it speaks (ADR 0020).
+//! A filtered bus is a socket in the new tree, and nothing else until a process connects to it. Then `xdg-dbus-proxy`
+//! is started in a sandbox of its own, by a plan of its own that is made here. It sees its libraries, the bus's socket,
+//! and the file by which portals know the application on whose behalf it connects (ADR 0020).
 
 pub mod launcher;
 pub(crate) mod metadata;
@@ -37,19 +37,19 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The filter.
+/// The filter's program.
 const PROXY: &str = "xdg-dbus-proxy";
 /// Where systems have their programs.
 const SYSTEM_PROGRAMS: [&str; 2] = ["/usr/bin", "/run/current-system/sw/bin"];
-/// Where the filter has the bus.
+/// The path at which the filter sees the bus's socket.
 const BEHIND: &str = "/bus";
-/// What it would call its own socket, if it made one.
+/// The path for a socket of the filter's own. It makes none.
 const UNUSED: &str = "/socket";
-/// By which portals know an application.
+/// The file by which portals know an application.
 const INFORMATION: &str = "/.flatpak-info";
-/// Where nothing of the host shows, so that it can be made: not in `/run`, which a policy may show.
+/// A directory for the sockets. It can be made because no path of the host shows there. `/run` won't do: a policy may show it.
 const PLACE: &str = "/.palisade";
-/// Links and empty files only.
+/// The tree's size: it has only links and empty files.
 const SIZE: &std::ffi::CStr = c"256k";
 
 impl BusName {
@@ -62,7 +62,7 @@ impl BusName {
         }
     }
 
-    /// Where it is reached inside.
+    /// The bus's socket inside.
     fn socket(self) -> PathBuf {
         Path::new(PLACE).join(match self {
             Self::Session => "session-bus",
@@ -77,7 +77,7 @@ impl BusName {
         }
     }
 
-    /// Where programs look for it that nobody tells.
+    /// Where programs look for the bus when no variable gives its address.
     fn usual(self, context: &Context) -> Vec<PathBuf> {
         match self {
             Self::Session => context.runtime_dir.iter().map(|runtime| runtime.join("bus")).collect(),
@@ -91,14 +91,14 @@ impl BusName {
 /// The buses of a launch.
 #[derive(Debug, Default)]
 pub(crate) struct Buses {
-    /// Those behind a filter, with the sockets of the real ones as far as they have a path.
+    /// The filtered buses. `behind` has the path of each real socket, if it has a path.
     pub(crate) filtered: Vec<Bus<'static>>,
     behind: Vec<Option<PathBuf>>,
-    /// Those that are there as they are: which, by what path.
+    /// The buses that are shown unfiltered: which, and the socket's path.
     shown: Vec<(BusName, PathBuf)>,
-    /// The directory of documents as the application is to see it, and where.
+    /// The application's directory of documents, and the path at which the application sees it.
     documents: Option<(PathBuf, PathBuf)>,
-    /// What tells programs where they are.
+    /// Variables that tell programs the addresses.
     pub(crate) variables: Vec<(&'static str, String)>,
     links: Vec<(PathBuf, PathBuf)>,
     information: Option<Text<'static>>,
@@ -131,16 +131,16 @@ fn find(
         }
     };
     match &address {
-        // An application starts without a bus, and most tell themselves that there is none.
+        // No socket: the application starts without a bus. No note, because most applications report this themselves.
         Address::Path(path) if facts.kind(path) == Kind::Missing => None,
-        // A directory would be shown with all that is in it.
+        // A directory would be shown with all its entries.
         Address::Path(path) if session::is_a(path, FileType::Socket) != Some(true) => {
             facts.is_there(path);
             notes.push(Cow::Owned(format!("the {bus} isn't there: {} is no socket", path.display())));
             None
         }
         Address::Path(path) => {
-            // One that is started anew is another one.
+            // A bus that was restarted has another socket, so the plan must be made again.
             facts.depends_on(path, true);
             Some(address)
         }
@@ -148,8 +148,8 @@ fn find(
     }
 }
 
-/// The filter's program. What the system has comes first: a path of the user's leads to what the user's programs may
-/// have put there, and a launch would look at each of its directories.
+/// The filter's program. The system's program comes first: a path of the user's may hold what the user's programs put
+/// there, and each launch would have to check each directory of that path.
 fn installed(facts: &Facts) -> Option<PathBuf> {
     let of_system = SYSTEM_PROGRAMS.map(|directory| Path::new(directory).join(PROXY));
     let there = |path: &PathBuf| facts.kind(path) != Kind::Missing;
@@ -157,10 +157,10 @@ fn installed(facts: &Facts) -> Option<PathBuf> {
     found.or_else(|| facts.program(OsStr::new(PROXY)))
 }
 
-/// Decides what of the buses is there.
+/// Decides which buses a launch has.
 ///
 /// # Errors
-/// When a bus is to be filtered and can't be.
+/// When a bus must be filtered and can't be.
 pub(crate) fn resolve(
     facts: &Facts,
     policy: &Policy,
@@ -263,7 +263,7 @@ impl Buses {
         Ok(())
     }
 
-    /// Puts them in their places in the tree.
+    /// Adds the buses to the tree.
     pub(crate) fn place(&self, tree: &mut Tree<'_>, mapped: bool) -> Result<(), PlanError> {
         for (_bus, path) in &self.shown {
             if tree.host_path(&tree.resolve(path)).is_none() || !tree.stands(path) {
@@ -271,7 +271,7 @@ impl Buses {
             }
         }
         for path in self.behind.iter().flatten() {
-            // Something that is shown holds it, and it alone is not meant.
+            // Another granted path shows the bus's real socket. That grant isn't meant for the socket, so it is masked.
             tree.mask(path, false)?;
         }
         for (number, bus) in (0..).zip(&self.filtered) {
@@ -299,12 +299,12 @@ impl Buses {
     }
 }
 
-/// The application's id, as far as there is an application.
+/// The application's id, or a default where there is no application.
 fn application(context: &Context) -> String {
     context.application.as_ref().map_or_else(|| "palisade.run".to_owned(), |application| application.id())
 }
 
-/// The directory of documents that the user has given the application, and where it looks for it.
+/// The directory of documents that the user gave the application, and the path at which the application looks for it.
 fn documents(facts: &Facts, policy: &Policy, context: &Context) -> Option<(PathBuf, PathBuf)> {
     let gives = |portal: &str| portal::GIVE_FILES.contains(&portal);
     if !policy.list(List::Portals).iter().any(|entry| gives(&entry.value)) {
@@ -315,8 +315,8 @@ fn documents(facts: &Facts, policy: &Policy, context: &Context) -> Option<(PathB
     (facts.kind(&own) == Kind::Directory).then_some((own, all))
 }
 
-/// What Flatpak tells of an application, but for the launch's number at the end: as `flatpak-run` writes it, as far as
-/// it means something here. Paths of the application are paths of the host.
+/// The file `.flatpak-info` of an application, without the launch's number at the end. It has the form that
+/// `flatpak-run` writes, with the entries that apply here. Paths of the application are paths of the host.
 fn information(policy: &Policy, context: &Context) -> String {
     let network = if policy.network().value == NetworkMode::Host { "shared=network;\n" } else { "" };
     let proxied = |bus: BusName| bus.wanted(policy) == Wanted::Filtered;
@@ -332,7 +332,7 @@ fn information(policy: &Policy, context: &Context) -> String {
     )
 }
 
-/// How the filter is started: with its libraries, the bus, and nothing else.
+/// The plan of the filter: it sees its libraries and the bus, and nothing else.
 fn proxy(
     facts: &Facts,
     program: &Path,
@@ -354,7 +354,7 @@ fn proxy(
             address::unix("path", BEHIND.as_bytes())
         }
         Address::Abstract(name) => {
-            // Abstract names belong to a network namespace, and are what Landlock would keep apart.
+            // Abstract names belong to a network namespace, and Landlock's scope would refuse them.
             namespaces.retain(|namespace| *namespace != Namespace::Network);
             if let Some(landlock) = &mut landlock {
                 landlock.scoped &= !SCOPE_ABSTRACT_SOCKETS;
@@ -362,7 +362,7 @@ fn proxy(
             address::unix("abstract", name)
         }
     };
-    // For standard streams of whoever hands it its socket.
+    // For the filter's standard streams, which its launcher opens from here.
     let nothing = Path::new("/dev/null");
     tree.device(nothing)?;
     tree.push(Step::Allow { path: relative(nothing)?, rights: Rights::READ_FILE.union(Rights::WRITE_FILE) });
@@ -377,14 +377,14 @@ fn proxy(
         network: None,
         schema: SCHEMA,
         palisade: Cow::Borrowed(PROGRAM),
-        // What it was made from the plan around it was made from.
+        // Empty: the inputs are those of the plan that holds this one.
         inputs: Vec::new(),
         absent: Vec::new(),
         variables: Vec::new(),
         command,
         lifecycle: Lifecycle { complete: true, ..Lifecycle::default() },
         namespaces,
-        // The bus asks who connects, and knows its own user only.
+        // The bus asks for the identity of a process that connects, and accepts only its own user.
         identity: Identity {
             kind: IdentityKind::Own,
             uid: account.uid,

@@ -10,7 +10,7 @@ use palisade_sys::launch::{Failure, Step};
 use rustix::io::Errno;
 use std::path::PathBuf;
 
-/// A launch failed; nothing of it is left.
+/// A launch failed; no process of it is left.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A port of the host can't be listened at.
@@ -21,7 +21,7 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
-    /// A descriptor that the policy gives away isn't one.
+    /// A descriptor that the policy gives to the command isn't open.
     #[error("can't give descriptor {number} to the command: {source}")]
     Given {
         /// Its number.
@@ -29,7 +29,7 @@ pub enum StartError {
         /// Why.
         source: Errno,
     },
-    /// There is nothing to run.
+    /// No command was given.
     #[error("no command given")]
     NoCommand,
     /// The command doesn't exist inside.
@@ -38,12 +38,12 @@ pub enum StartError {
         /// The command.
         command: String,
     },
-    /// The command is a script, and what is to interpret it doesn't exist inside.
+    /// The command is a script, and its interpreter doesn't exist inside.
     #[error("can't run {command}: its interpreter {interpreter} isn't in the sandbox")]
     NoInterpreter {
         /// The command.
         command: String,
-        /// What its first line names.
+        /// The interpreter that its first line names.
         interpreter: String,
     },
     /// The command exists but can't be executed.
@@ -79,14 +79,13 @@ pub enum StartError {
         /// What the kernel said.
         source: Errno,
     },
-    /// Programs can't be watched while they begin.
+    /// The launcher can't watch programs start, which it must do to give them another time of day.
     #[error("can't watch programs begin, for a time of day of their own: {source}")]
     Watch {
         /// What the kernel said.
         source: Errno,
     },
-    /// `/proc` numbers processes otherwise than the launcher's PID namespace does: by its numbers
-    /// others would be found.
+    /// `/proc` shows another PID namespace than the launcher's: its numbers would name other processes.
     #[error("can't look up processes: /proc shows those of another PID namespace")]
     ForeignProc,
     /// A limit couldn't be set.
@@ -111,7 +110,7 @@ pub enum StartError {
         /// Why.
         source: std::io::Error,
     },
-    /// The monitor lost its command.
+    /// The monitor can't wait for the command.
     #[error("can't wait for the command: {source}")]
     Wait {
         /// What the kernel said.
@@ -120,7 +119,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// The exit code by which scripts tell them apart: 127 not found, 126 not executable, 125 ours.
+    /// The exit code by which scripts distinguish the errors: 127 not found, 126 not executable, 125 an error of Palisade.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
@@ -130,15 +129,14 @@ impl StartError {
         }
     }
 
-    /// Whether a plan made now may succeed where this one, kept from an earlier launch, has not:
-    /// something that it mounts is no longer what it was.
+    /// Whether a plan made now may succeed where this kept plan has not: a file that it mounts has changed.
     #[must_use]
     pub const fn is_stale(&self) -> bool {
         matches!(self, Self::Tree { .. })
     }
 
-    /// Whether a file that was to be mounted wasn't there. It may have been replaced, as `useradd` does with
-    /// `/etc/passwd`, after it was opened: what has no name any more can't be mounted.
+    /// Whether a file that was to be mounted wasn't there. A program such as `useradd` may have replaced it
+    /// (`/etc/passwd`) after it was opened: a file that no longer has a name can't be mounted.
     #[must_use]
     pub fn is_replaced(&self) -> bool {
         matches!(self, Self::Tree { source: Errno::NOENT, .. })
@@ -193,7 +191,7 @@ impl StartError {
         })
     }
 
-    /// Puts a failed step of a plan into words.
+    /// Describes a failed step of a launch in words.
     pub(crate) fn from_failure(failure: Failure, plan: &Plan<'_>, command: &str) -> Self {
         let Failure { step, errno: source } = failure;
         let action = match step {
@@ -242,15 +240,15 @@ impl StartError {
         Self::Launch { action, source }
     }
 
-    /// Puts a failed step of the file tree into words.
+    /// Describes a failed step of the file tree in words.
     pub(crate) fn from_step(plan: &Plan<'_>, index: usize, source: Errno) -> Self {
         let action = plan.steps.get(index).map_or_else(|| "build the file tree".to_owned(), describe);
         Self::Tree { action, source }
     }
 }
 
-/// What interprets the script at this path, if that is what is there: the kernel answers "not
-/// found" for a script whose interpreter is missing. Read outside, for words only.
+/// The interpreter of the script at this path, if there is a script: the kernel answers "not found" for a script whose
+/// interpreter is missing. Read outside, and used only in the message.
 fn interpreter(command: &str) -> Option<String> {
     use std::io::Read;
     let mut start = Vec::with_capacity(256);
@@ -299,7 +297,7 @@ pub fn describe(step: &PlanStep<'_>) -> String {
     }
 }
 
-/// A word as a shell reads it.
+/// A word, quoted for a shell.
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the planner knows of the host: asked once, remembered as what the plan depends on.
+//! Facts that the planner reads of the host. Each one is read once, and remembered as an input of the plan.
 
 use crate::package::{PlanMode, Unpacked};
 use crate::plan::text::Text;
@@ -35,16 +35,16 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// Changes whenever a package comes, goes or changes.
+/// The file that changes whenever a package is installed, removed or changed.
 pub(crate) const PACKAGES: &str = "/var/lib/dpkg/status";
-/// As many directories are compared at each launch; a pattern that looks into more is looked up anew.
+/// How many directories are compared at each launch. A pattern that looks into more is looked up again.
 const LISTINGS: usize = 16;
 /// Capabilities that a launcher needs to map a user and the owners of files.
 const MAPPING_CAPABILITIES: u64 = 1 << 6 | 1 << 7 | 1 << 21;
-/// The host user that a root's command becomes: far above what distributions and subuid hand out.
+/// The host user that a command of root becomes: far above the numbers that distributions and subuid assign.
 const UNUSED_ID: u32 = 2_000_000_000;
 
-/// The host, as one launch sees it.
+/// The host, as one launch reads it.
 #[derive(Debug)]
 pub struct Facts {
     /// The caller.
@@ -61,33 +61,33 @@ pub struct Facts {
     pub command: Vec<OsString>,
     /// Landlock's version.
     pub landlock: Option<u32>,
-    /// An id that nobody uses, if the caller may map it: root's commands become it.
+    /// An id that no user has, if the caller may map it: commands of root become it.
     pub unused_id: Option<u32>,
-    /// What the plan is for.
+    /// The plan's purpose.
     pub purpose: PlanMode,
-    /// The profile that a command is run by.
+    /// The profile of the launch.
     pub profile: Option<String>,
-    /// That profile's file, where it was named by a file and not by its name.
+    /// That profile's file, if the profile was named by its file and not by its name.
     pub profile_file: Option<PathBuf>,
     /// The application that is opened.
     pub application: Option<Application>,
-    /// What of the command a profile says: it is in front of the caller's arguments at every launch.
+    /// The part of the command that a profile states: at every launch it precedes the caller's arguments.
     pub prefix: Vec<OsString>,
-    /// Programs of the command besides its first word.
+    /// Further programs of the command, after its first word.
     pub programs: Vec<OsString>,
-    /// `prefix` has the caller's arguments in it, because they name files.
+    /// `prefix` includes the caller's arguments, because they name files.
     pub complete: bool,
-    /// Only the system's policy files count: there is a store of the system's.
+    /// Only policy files of the system count: the host has a system store.
     pub(crate) of_system_only: bool,
-    /// Links that have been looked at.
+    /// Links that have been read.
     pub(crate) names: Names,
     /// Libraries that have been read.
     pub(crate) libraries: Libraries,
-    /// What was found where something is.
+    /// What was found at paths that exist.
     kinds: RefCell<HashMap<PathBuf, Kind, RandomState>>,
     inputs: RefCell<BTreeMap<PathBuf, Option<Was>>>,
     listings: RefCell<BTreeMap<PathBuf, Fingerprint>>,
-    /// What patterns found that was a symbolic link.
+    /// Symbolic links that patterns found.
     links: RefCell<BTreeSet<PathBuf>>,
     variables: RefCell<BTreeSet<String>>,
     /// Policy files that were read, in this order.
@@ -96,16 +96,15 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Asks.
+    /// Reads the facts.
     ///
     /// # Errors
-    /// When the user has no home to be found.
+    /// When the user's home can't be determined.
     pub fn gather(environment: Environment, cwd: PathBuf) -> Result<Self, AccountError> {
         let uid = rustix::process::geteuid().as_raw();
         let gid = rustix::process::getegid().as_raw();
         let databases = Databases::default();
-        // Under sudo the variables may still be those of the user who typed it; what root obeys
-        // is in root's home.
+        // Under sudo the variables may still be those of the user who typed it. Files that root obeys are in root's home.
         let nothing = Environment::empty();
         let own = if uid == 0 && names_places_of_others(&environment) { &nothing } else { &environment };
         let account = account::lookup(uid, gid, &databases, own)?;
@@ -139,13 +138,13 @@ impl Facts {
         })
     }
 
-    /// Says by which profile the command is run: by its name, or by its file as [`crate::layers::profile`] finds it.
+    /// Sets the profile of the command: its name, or its file as [`crate::layers::profile`] finds it.
     pub fn run_by(&mut self, profile: Option<&OsStr>) {
         self.profile = profile.map(|profile| crate::layers::application::named(profile).name);
         self.profile_file = profile.and_then(|profile| crate::layers::file_of(&self.cwd, profile));
     }
 
-    /// The package that is launched, if one is.
+    /// The package that is launched, if there is one.
     pub(crate) const fn package(&self) -> Option<&Unpacked> {
         match &self.purpose {
             PlanMode::Packed(package) => Some(package),
@@ -153,7 +152,7 @@ impl Facts {
         }
     }
 
-    /// Where homes of applications are.
+    /// The directory with the homes of applications.
     pub(crate) fn homes(&self) -> PathBuf {
         self.places.data.join("homes")
     }
@@ -185,14 +184,14 @@ impl Facts {
         {
             self.note(path, found, false);
         }
-        // A mount point may still be made where nothing is.
+        // A missing path isn't kept: a mount point may still be made there.
         if kind != Kind::Missing {
             self.kinds.borrow_mut().insert(path.to_owned(), kind);
         }
         kind
     }
 
-    /// The way of an absolute path, link by link.
+    /// The links that an absolute path passes, one by one.
     ///
     /// # Errors
     /// As for [`walk`](palisade_host::links::walk).
@@ -200,13 +199,13 @@ impl Facts {
         palisade_host::links::walk(&self.names, path)
     }
 
-    /// The path without links, if there is something. The plan depends on the answer.
+    /// The path without links, if it exists. The plan depends on the answer.
     pub(crate) fn canonical(&self, path: &Path) -> Option<PathBuf> {
         self.depends_on(path, false);
         self.names.canonical(path)
     }
 
-    /// Makes the plan depend on `path`: on its content, or only on what it leads to.
+    /// Makes the plan depend on `path`: on its content, or only on the file that it leads to.
     pub fn depends_on(&self, path: &Path, by_content: bool) {
         let wanted = match self.inputs.borrow().get(path) {
             None => true,
@@ -221,15 +220,15 @@ impl Facts {
         let was = match found {
             Fingerprint::Absent => None,
             Fingerprint::Present(_) if by_content => Some(Was::Content(found)),
-            // What is there and no link is mounted by its own name: mounting says so when it is
-            // gone or has become something else, and the launch is planned anew.
+            // A path without links is mounted by its own name. The mount fails if the path is gone or has become
+            // something else, and then the plan is made again.
             Fingerprint::Present(_) if self.names.canonical(path).is_some_and(|real| real == path) => return,
             Fingerprint::Present(state) => Some(Was::Leads { device: state.dev, inode: state.ino }),
         };
         self.inputs.borrow_mut().insert(path.to_owned(), was);
     }
 
-    /// Whether something is there. The plan depends on the answer, also where nothing of it is shown.
+    /// Whether the path exists. The plan depends on the answer, even if the path isn't shown.
     pub(crate) fn is_there(&self, path: &Path) -> bool {
         let there = self.kind(path) != Kind::Missing;
         if there && let Ok(Fingerprint::Present(state)) = Fingerprint::of(path) {
@@ -246,22 +245,22 @@ impl Facts {
         }
     }
 
-    /// A directory, and what tells that its entries are others.
+    /// A directory, and the fingerprint that changes with its entries.
     fn names_in(&self, directory: &Path) -> Option<(PathBuf, Fingerprint)> {
         let found = Fingerprint::of(directory).ok()?;
-        // By now it may have changed again without another time: that wouldn't be noticed later.
+        // The directory may have changed again within the same time stamp. The next launch wouldn't notice that.
         if !found.is_settled(SystemTime::now()) {
             self.set_volatile();
         }
         matches!(found, Fingerprint::Present(_)).then(|| (directory.to_owned(), found))
     }
 
-    /// The earliest counts.
+    /// Keeps the earliest fingerprint.
     fn note_listing(&self, (directory, found): (PathBuf, Fingerprint)) {
         self.listings.borrow_mut().entry(directory).or_insert(found);
     }
 
-    /// Remembers that a policy file has a say in this launch.
+    /// Remembers that a policy file applies to this launch.
     pub(crate) fn note_policy(&self, file: &Path) {
         let mut policies = self.policies.borrow_mut();
         if !policies.iter().any(|known| known == file) {
@@ -269,12 +268,12 @@ impl Facts {
         }
     }
 
-    /// The policy files that have a say in this launch, in the order in which they were read.
+    /// The policy files that apply to this launch, in the order in which they were read.
     pub(crate) fn policies(&self) -> Vec<PathBuf> {
         self.policies.borrow().clone()
     }
 
-    /// Makes the plan depend on a variable of the caller's.
+    /// Makes the plan depend on a variable of the caller.
     pub(crate) fn depends_on_variable(&self, name: &str) {
         self.variables.borrow_mut().insert(name.to_owned());
     }
@@ -287,8 +286,8 @@ impl Facts {
         self.variables.borrow().iter().filter_map(each).collect()
     }
 
-    /// The program that is found under a name, or at a path; never this one, which links called like applications
-    /// lead to. The plan depends on the answer.
+    /// The program with this name, or at this path; never Palisade itself, because links with names of applications
+    /// lead to it. The plan depends on the answer.
     pub(crate) fn program(&self, name: &OsStr) -> Option<PathBuf> {
         let path = self.environment.get("PATH").unwrap_or(OsStr::new(executable::DEFAULT_PATH));
         let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
@@ -310,10 +309,10 @@ impl Facts {
         None
     }
 
-    /// What below a directory matches, at most so many names deep. The plan depends on the answer.
+    /// The matches below a directory, down to this depth. The plan depends on the answer.
     ///
     /// # Errors
-    /// When there is too much to look at.
+    /// When there are too many files to examine.
     pub(crate) fn look_up(
         &self,
         base: &Path,
@@ -326,10 +325,10 @@ impl Facts {
         let own = base.components().count();
         let of_packages = self.is_of_packages(base);
         let until = Instant::now() + MOVING;
-        // What is remembered is that of the attempt that counts.
+        // Only the results of the last attempt are remembered.
         let (found, listed, looked_into, links) = loop {
             let (mut listed, mut looked_into, mut links) = (Vec::new(), 0, BTreeSet::new());
-            // Each directory is remembered as it was before it is read: what comes meanwhile changes the plan of the next launch.
+            // The directory is remembered as it was before it is read, so a name that is added meanwhile invalidates the plan.
             let mut looks_into = |directory: &Path| {
                 looked_into += 1;
                 if looked_into <= LISTINGS && !of_packages {
@@ -352,7 +351,7 @@ impl Facts {
                 Visit::Skip
             };
             let found = walk::walk(base, walk::DEFAULT_LIMIT, visit)?;
-            // What was in a directory that has gone may be where the walk had been already.
+            // The entries of a moved directory may now be at a place that the walk had passed already.
             if found.moved == 0 && !found.matches.iter().any(|found| has_moved(found, &links)) {
                 break (found, listed, looked_into, links);
             }
@@ -362,12 +361,12 @@ impl Facts {
             std::thread::sleep(PAUSE);
         };
         let mut known = self.links.borrow_mut();
-        // What another pattern has found is judged by what this one found there last.
+        // For a path that an earlier pattern also found, the result of this pattern counts.
         found.matches.iter().for_each(|found| _ = known.remove(found));
         known.extend(links);
         drop(known);
         if of_packages {
-            // Only packages put names there, and their database tells when.
+            // Only packages add names there, and their database changes then.
             self.depends_on(Path::new(PACKAGES), true);
         } else if looked_into > LISTINGS {
             self.set_volatile();
@@ -376,47 +375,47 @@ impl Facts {
         Ok(found.matches)
     }
 
-    /// Whether what a pattern found isn't where it was found any more, or is behind a link or has become one.
+    /// Whether a match has left its place, is behind a link now, or has become a link.
     pub(crate) fn has_moved(&self, found: &Path) -> bool {
         has_moved(found, &self.links.borrow())
     }
 
-    /// What a pattern matches, nothing if that is too much.
+    /// The matches of a pattern; none if there are too many.
     pub(crate) fn matches(&self, glob: &GlobPattern) -> Vec<PathBuf> {
         self.look_up(glob.base(), glob.depth(), |path| glob.matches(path)).unwrap_or_default()
     }
 
-    /// Whether what is in a directory changes with the packages only.
+    /// Whether the directory's entries change only with the packages.
     pub(crate) fn is_of_packages(&self, directory: &Path) -> bool {
         let local = directory.starts_with("/usr/local");
         directory.starts_with("/usr") && !local && Path::new(PACKAGES).exists()
     }
 
-    /// Says that the plan depends on more than can be compared, such as what a pattern matches.
+    /// Says that the plan depends on something that can't be compared, such as the matches of a pattern.
     pub(crate) fn set_volatile(&self) {
         self.volatile.set(true);
     }
 
-    /// Whether the plan may be wrong for the next launch without any input having changed.
+    /// Whether the plan may be wrong for the next launch although no input has changed.
     #[must_use]
     pub fn is_volatile(&self) -> bool {
         self.volatile.get()
     }
 
-    /// What the plan depends on: what is there, and what isn't.
+    /// The inputs of the plan: paths that exist, and paths that don't.
     pub(crate) fn inputs(&self) -> (Vec<Input<'static>>, Vec<Text<'static>>) {
         let mut present = BTreeMap::new();
         let mut absent = Vec::new();
         let inputs = self.inputs.borrow();
-        // System directories aren't watched: what is in them may change without the plan
-        // changing, and if one vanishes the mount says so.
+        // System directories aren't watched: their entries may change without the plan changing, and if one disappears
+        // the mount fails.
         for (path, was) in inputs.iter().filter(|(path, _was)| !is_system(path)) {
             match was {
                 Some(was) => {
                     present.insert((path.clone(), false), *was);
                 }
                 None => {
-                    // The nearest directory that is there tells when a name comes into it.
+                    // The nearest existing directory changes when a name is added to it.
                     for above in path.ancestors().skip(1) {
                         match Fingerprint::of(above) {
                             Ok(Fingerprint::Absent) => {}
@@ -446,38 +445,38 @@ fn is_directory(mode: u32) -> bool {
     FileType::from_raw_mode(mode) == FileType::Directory
 }
 
-/// Whether a variable that says where root's files are leads to somebody else's directory.
+/// Whether a variable that names a directory of root's leads to a directory of another user.
 fn names_places_of_others(environment: &Environment) -> bool {
     ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"]
         .into_iter()
         .filter_map(|name| environment.absolute(name))
-        // What isn't there yet would be made in the nearest directory that is.
+        // A missing directory would be made in the nearest existing one.
         .filter_map(|path| path.ancestors().find_map(|path| rustix::fs::stat(path).ok()))
         .any(|stat| stat.st_uid != 0)
 }
 
-/// Whether only an upgrade of the system changes whether `path` is there.
+/// Whether only an upgrade of the system makes `path` appear or disappear.
 fn is_system(path: &Path) -> bool {
     ["/usr", "/etc", "/opt", "/dev", "/bin", "/lib"]
         .iter()
         .any(|system| path == Path::new(system) || path.starts_with("/dev"))
 }
 
-/// Whether what was found isn't there any more, or is behind a link or has become one; `links` are those that were links then.
+/// Whether a match is gone, is behind a link now, or has become a link. `links`: matches that were links when they were found.
 fn has_moved(found: &Path, links: &BTreeSet<PathBuf>) -> bool {
     match std::fs::symlink_metadata(found) {
         Ok(now) => now.is_symlink() && !links.contains(found),
-        // What may not be looked at can't be shown either.
+        // A path that can't be examined can't be shown either.
         Err(error) => error.kind() != std::io::ErrorKind::PermissionDenied,
     }
 }
 
-/// So long a pattern is looked up again while directories move about.
+/// How long a pattern is looked up again while directories move.
 const MOVING: Duration = Duration::from_secs(2);
-/// Between two of these.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// An id in the caller's user namespace that stands for nobody, if the caller may map it.
+/// An id in the caller's user namespace that no user has, if the caller may map it.
 fn unused_id() -> Option<u32> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
@@ -487,7 +486,7 @@ fn unused_id() -> Option<u32> {
     }
     let in_map = |file: &str| -> Option<u32> {
         let map = std::fs::read_to_string(file).ok()?;
-        // The last id of the largest range: in the initial namespace the range is everything.
+        // The last id of the largest range. In the initial namespace that range holds all ids.
         let (first, count) = map
             .lines()
             .filter_map(|line| {
@@ -501,7 +500,7 @@ fn unused_id() -> Option<u32> {
         (count >= 1000).then(|| last.saturating_sub(1).min(UNUSED_ID))
     };
     let (uid, gid) = (in_map("/proc/self/uid_map")?, in_map("/proc/self/gid_map")?);
-    // One number for both keeps the plan simple; the smaller one is in both maps.
+    // One number for user and group keeps the plan simple. The smaller one is in both maps.
     Some(uid.min(gid))
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rules that a launch's filter is made of: for the launch, and for whoever asks what happens for a call.
+//! The rules of a launch's seccomp filter, both for the launch and for `palisade syscalls explain`.
 
 pub mod calls;
 pub(crate) mod denials;
@@ -15,7 +15,7 @@ use palisade_policy::{NetworkMode, Policy};
 use palisade_syscall::walls::Wall;
 use palisade_syscall::{Passed, Rules, Syscall};
 
-/// What a launch's rules depend on beside the policy.
+/// The facts of a launch that its rules depend on, in addition to the policy.
 #[derive(Clone, Copy)]
 pub(crate) struct Launch {
     pub(crate) isolation: Isolation,
@@ -24,11 +24,11 @@ pub(crate) struct Launch {
     pub(crate) ids: (u32, u32),
 }
 
-/// What is passed on to a broker for its own sake.
+/// The calls that the filter passes on for the broker's own purposes.
 pub(crate) fn passed(policy: &Policy, enforcement: NameEnforcement, learn: bool) -> Passed {
     let datagrams = policy.switch(Switch::Datagrams).value;
     match enforcement {
-        // While a command is learned names are judged, whoever keeps them.
+        // While a command is being learned the broker judges names, whichever mechanism protects them.
         _ if learn && datagrams => Passed::UsedAndDatagrams,
         _ if learn => Passed::Used,
         NameEnforcement::Broker if datagrams => Passed::Datagrams,
@@ -40,8 +40,8 @@ pub(crate) fn passed(policy: &Policy, enforcement: NameEnforcement, learn: bool)
     }
 }
 
-/// The rules, and the calls that the policy allows by name. What somebody else than the filter answers comes behind them
-/// ([`Answered::last`]), and so does what was learned.
+/// The rules, and the calls that the policy allows by name. Calls that the broker answers come behind them
+/// ([`Answered::last`]), and so do the learned calls.
 pub(crate) fn rules(
     policy: &Policy,
     answered: &Answered,
@@ -64,7 +64,7 @@ pub(crate) fn rules(
     Ok((rules.keeping_modes(passed.names()), stated))
 }
 
-/// The list of refused calls as the policy changes it, and the calls that it allows by name.
+/// The deny list with the policy's changes, and the calls that the policy allows by name.
 pub(crate) fn listed(
     policy: &Policy,
     isolation: Isolation,
@@ -73,23 +73,23 @@ pub(crate) fn listed(
     let changes = policy.syscalls();
     let mut allow: Vec<&str> = changes.allow.iter().map(|call| call.value.as_str()).collect();
     if policy.switch(Switch::Namespaces).value {
-        // What a browser isolates its own processes with; Landlock refuses mounts all the same.
+        // Calls by which a browser isolates its own processes. Landlock refuses mounts anyway.
         allow.extend(["clone", "unshare", "chroot"]);
     }
     let mut deny: Vec<&str> = changes.deny.iter().map(|call| call.value.as_str()).collect();
     if isolation == Isolation::InPlace && network != NetworkMode::Host {
-        // Without a network namespace nothing else keeps it off the network, or off the host's
-        // sockets. Socket pairs still work.
+        // Without a network namespace no other wall keeps the command off the network and the host's sockets. Socket
+        // pairs still work.
         deny.push("socket");
     }
     let rules = Rules::deny_list().with(&allow, &deny)?;
     Ok((rules, allow.into_iter().map(str::to_owned).collect()))
 }
 
-/// What happens for calls in a launch by a policy: all that its filter says, what was learned aside.
+/// The rules of a launch with this policy: all rules of its filter, except those for learned calls.
 ///
 /// # Errors
-/// When such a launch can't be.
+/// When no launch with this policy is possible.
 pub fn explained(facts: &Facts, policy: &Policy, isolation: Isolation) -> Result<Rules, PlanError> {
     let mut notes = Vec::new();
     let best_effort = policy.best_effort().value;
@@ -105,7 +105,7 @@ pub fn explained(facts: &Facts, policy: &Policy, isolation: Isolation) -> Result
     Ok(answered.last(rules, passed)?.0)
 }
 
-/// What other walls than the filter do with a call that it lets be made.
+/// What walls other than the filter do with a call that the filter allows.
 #[must_use]
 pub fn walls(facts: &Facts, policy: &Policy, isolation: Isolation, call: Syscall) -> Vec<&'static Wall> {
     use palisade_syscall::walls::By;

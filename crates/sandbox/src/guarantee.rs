@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a policy can ask for, and what on a host gives it: guarantees before mechanisms.
+//! What a policy can require, and which mechanisms of a host satisfy it: guarantees before mechanisms.
 //!
-//! Each guarantee lists what satisfies it, best first, and fails only if none of them is there.
-//! [`Evidence::gather`] tries things out; the table in [`evaluate`] is pure, so that a test can
-//! ask about any host.
+//! Each guarantee lists the mechanisms that satisfy it, best first, and fails only if the host has none of them.
+//! [`Evidence::gather`] tries mechanisms out. The table in [`evaluate`] is pure, so that a test can evaluate any host.
 
 use crate::facts::Facts;
 use palisade_host::cgroup::Cgroups;
@@ -15,18 +14,18 @@ use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The oldest kernel that is tested, Debian 12's.
+/// The oldest kernel that is tested: that of Debian 12.
 pub const OLDEST_KERNEL: (u32, u32) = (6, 1);
 
 /// What a user can rely on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Guarantee {
-    /// What isn't granted isn't there.
+    /// A path that isn't granted isn't visible.
     Hidden,
-    /// What isn't granted for writing stays as it is.
+    /// A path that isn't granted for writing stays unchanged.
     Unchanged,
-    /// What isn't granted for execution doesn't run.
+    /// A file that isn't granted for execution doesn't run.
     NotExecuted,
     /// Processes outside can't be seen.
     ProcessesUnseen,
@@ -34,15 +33,15 @@ pub enum Guarantee {
     SignalsInside,
     /// Everything inside ends with the launcher.
     EndsTogether,
-    /// Nothing leaves by the network.
+    /// No data leaves by the network.
     NoNetwork,
-    /// Only hosts that are allowed are reached.
+    /// Only allowed hosts can be reached.
     HostsFiltered,
-    /// Abstract sockets of the host are out of reach.
+    /// Abstract sockets of the host can't be reached.
     NoAbstractSockets,
     /// Dangerous system calls are refused.
     CallsRefused,
-    /// Nothing is typed into the terminal.
+    /// No process inside can type into the terminal.
     TerminalSafe,
     /// A command of root isn't root on the host.
     RootIsNobody,
@@ -71,7 +70,7 @@ impl Guarantee {
         Self::ProcessesBounded,
     ];
 
-    /// It in words.
+    /// The guarantee in words.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -92,7 +91,7 @@ impl Guarantee {
         }
     }
 
-    /// Whether a launch with this policy needs it.
+    /// Whether a launch with this policy needs the guarantee.
     fn is_wanted(self, policy: &Policy, root: bool) -> bool {
         let limits = policy.limits();
         match self {
@@ -106,26 +105,26 @@ impl Guarantee {
     }
 }
 
-/// Whether something is there.
+/// Whether the host has a mechanism.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Have {
-    /// It works.
+    /// The mechanism works.
     Yes,
-    /// It doesn't, and why.
+    /// It doesn't work, for this reason.
     No(String),
-    /// It couldn't be found out, and why.
+    /// The test failed, for this reason.
     Unknown(String),
 }
 
 impl Have {
-    /// Whether it works.
+    /// Whether the mechanism works.
     #[must_use]
     pub const fn is_yes(&self) -> bool {
         matches!(self, Self::Yes)
     }
 
-    /// Both: the first that doesn't work tells.
+    /// Both mechanisms together. The first one that doesn't work gives the reason.
     fn and(&self, other: &Self) -> Self {
         if self.is_yes() { other.clone() } else { self.clone() }
     }
@@ -141,7 +140,7 @@ impl From<Result<Presence, ProbeError>> for Have {
     }
 }
 
-/// What is known of a host.
+/// The facts of a host that decide about guarantees.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// The caller is root.
@@ -150,13 +149,13 @@ pub struct Evidence {
     pub release: Option<Release>,
     /// User namespaces, with the capabilities in them.
     pub users: Have,
-    /// File trees of one's own.
+    /// Mount namespaces, with file trees of their own.
     pub mounts: Have,
     /// PID namespaces, with `/proc`.
     pub processes: Have,
     /// Network namespaces.
     pub network: Have,
-    /// Network namespaces in which connections are led to who filters them.
+    /// Network namespaces whose connections are led to the gateway.
     pub led: Have,
     /// Landlock's ABI; 0: none.
     pub landlock: u32,
@@ -174,12 +173,12 @@ pub struct Evidence {
     pub pids: Have,
     /// `dev.tty.legacy_tiocsti` (since 6.2); 0 forbids typing into terminals.
     pub typing: Option<u32>,
-    /// The knob that restricts user namespaces, as far as knobs say.
+    /// The setting that restricts user namespaces, if a setting shows this.
     pub restricted_by: Option<&'static str>,
 }
 
 impl Evidence {
-    /// Tries everything, in processes of its own.
+    /// Tries every mechanism, in separate processes.
     #[must_use]
     pub fn gather(facts: &Facts) -> Self {
         let kernel = Kernel::read(Path::new("/proc"), Path::new("/sys"));
@@ -246,7 +245,7 @@ impl Evidence {
         }
     }
 
-    /// What to do so that namespaces work.
+    /// What the user can do so that namespaces work.
     fn namespaces_remedy(&self) -> String {
         match self.restricted_by {
             Some("user.max_user_namespaces") => "sysctl -w user.max_user_namespaces=10000".to_owned(),
@@ -261,13 +260,13 @@ impl Evidence {
 /// One way to give a guarantee.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Mechanism {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// Its requirement.
     pub need: &'static str,
-    /// Whether it is there.
+    /// Whether the host has it.
     pub have: Have,
-    /// What to do if it isn't, if something can be done.
+    /// What the user can do if the host lacks it.
     pub remedy: Option<String>,
     /// It gives the guarantee only with a restriction that a launch reports.
     pub weaker: Option<&'static str>,
@@ -278,22 +277,22 @@ pub struct Mechanism {
 pub struct Row {
     /// The guarantee.
     pub guarantee: Guarantee,
-    /// It in words.
+    /// The guarantee in words.
     pub words: &'static str,
     /// Whether the policy asks for it.
     pub wanted: bool,
-    /// What satisfies it, best first.
+    /// The mechanisms that satisfy it, best first.
     pub mechanisms: Vec<Mechanism>,
 }
 
 impl Row {
-    /// The best mechanism that is there.
+    /// The best mechanism that the host has.
     #[must_use]
     pub fn by(&self) -> Option<&Mechanism> {
         self.mechanisms.iter().find(|mechanism| mechanism.have.is_yes())
     }
 
-    /// Whether the policy asks for what this host can't give.
+    /// Whether the policy requires the guarantee and this host can't give it.
     #[must_use]
     pub fn fails(&self) -> bool {
         self.wanted && self.by().is_none()
@@ -371,7 +370,7 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
             let scope = landlock("Landlock's socket scope", "Landlock ABI 6 (6.12)", 6, "6.12");
             match policy.network().value {
                 NetworkMode::None | NetworkMode::Filtered => vec![network(), scope],
-                // Abstract sockets belong to the network namespace, and that is the host's.
+                // Abstract sockets belong to the network namespace, which is the host's here.
                 NetworkMode::Host => vec![scope],
             }
         }
@@ -397,7 +396,7 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
         }
         Guarantee::MemoryBounded => vec![group("control group", "memory controller, writable", &host.memory)],
         Guarantee::ProcessesBounded => {
-            // Counted per user namespace since 5.14; the host's root is never bound by it.
+            // Processes are counted per user namespace since 5.14. The limit never applies to the host's root.
             let have =
                 if host.root { Have::No("it doesn't bind root".to_owned()) } else { host.users.clone() };
             vec![

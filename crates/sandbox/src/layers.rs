@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which policy files there are, whether they are believed, and what they say together.
+//! Loads the policy of a launch: which policy files exist, whether they are trusted, and what they state together.
 //!
-//! Lowest first: built in, distribution, administrator, user, then the profile that was asked for
-//! (in the layer of the place where it was found), the project's file if the user has allowed it,
-//! the command line. Every file that was read, and every one that would have been had it been
-//! there, becomes an input of the plan.
+//! Lowest first: built in, distribution, administrator, user, then the requested profile (in the layer of the place
+//! where it was found), the project's file if the user has allowed it, the command line. Every file that was read
+//! becomes an input of the plan, and so does every missing file that would have been read.
 
 pub mod application;
 pub mod own;
@@ -26,16 +25,16 @@ use palisade_policy::{Layer, LayerPolicy, Origin, ParseError, Policy};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// A file that changes while it is read is read again, so often.
+/// How often a file is read again because it changed while it was read.
 const ATTEMPTS: usize = 3;
-/// The profile that every application's builds on, unless it says on what.
+/// The profile that every application's profile inherits, unless it states what it inherits.
 const DEFAULT: &str = "default";
-/// The longest chain of `inherits`; nobody writes one of ten.
+/// The longest chain of `inherits`. Users don't write a chain of ten.
 const DEEPEST: usize = 16;
-/// The most files in one launch: profiles that each inherit several could be without number.
+/// The most files in one launch: without a limit, profiles that inherit several others could multiply.
 const MOST: usize = 256;
 
-/// A sort of definition.
+/// A kind of definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sort {
     /// Profiles.
@@ -45,7 +44,7 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// The word for one.
+    /// The word for this kind.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,7 +53,7 @@ impl Sort {
         }
     }
 
-    /// The directory's name in each layer's place.
+    /// The directory's name, the same in each layer.
     const fn directory(self) -> &'static str {
         match self {
             Self::Profile => "profiles",
@@ -62,7 +61,7 @@ impl Sort {
         }
     }
 
-    /// Those in the binary.
+    /// The definitions in the binary.
     const fn embedded(self) -> &'static [Embedded] {
         match self {
             Self::Profile => profiles::EMBEDDED,
@@ -71,12 +70,12 @@ impl Sort {
     }
 }
 
-/// What a launch asks for.
+/// What a launch requests.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Request<'r> {
     /// A profile, by name or file.
     pub profile: Option<&'r OsStr>,
-    /// Its application is opened: the profile `default` holds unless all that it builds on say what they inherit.
+    /// The profile's application is opened: `default` applies unless every profile in the chain states what it inherits.
     pub open: bool,
     /// One of its configurations.
     pub configuration: Option<&'r str>,
@@ -85,27 +84,27 @@ pub struct Request<'r> {
 /// The policy of a launch.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// The profile that was asked for, by itself.
+    /// The requested profile, by itself.
     pub profile: Option<LayerPolicy>,
-    /// The features that are there and those that are not, and why.
+    /// The features that apply, and those that don't, with the reason.
     pub features: Features,
     /// All layers together.
     pub policy: Policy,
     /// The project's directory, if its file is in force.
     pub project: Option<PathBuf>,
-    /// What the user should know, such as a project file that isn't in force.
+    /// Notes for the user, such as about a project file that isn't in force.
     pub notes: Vec<String>,
 }
 
-/// Why the policy of a launch can't be had.
+/// Why the policy of a launch can't be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LayerError {
-    /// Others could have written the file.
+    /// Other users could have written the file.
     #[error("can't believe policy {file:?}: {source}")]
     Distrusted {
         /// The file.
         file: PathBuf,
-        /// Who could.
+        /// Why the file isn't trusted.
         source: TrustError,
     },
     /// The file can't be read.
@@ -126,18 +125,18 @@ pub enum LayerError {
         /// The file.
         file: PathBuf,
     },
-    /// The file is no text.
+    /// The file isn't text.
     #[error("policy {file:?} is no UTF-8 (after {valid} bytes)")]
     NotText {
         /// The file.
         file: PathBuf,
-        /// Bytes that are.
+        /// The number of valid bytes at the start.
         valid: usize,
     },
-    /// The file says what can't be understood.
+    /// The file states something that can't be understood.
     #[error("{}", rendered(errors, false))]
     Parse {
-        /// All that is wrong with it.
+        /// All mistakes in the file.
         errors: Vec<ParseError>,
     },
     /// A profile inherits from itself.
@@ -146,28 +145,28 @@ pub enum LayerError {
         /// The names, the first again at the end.
         chain: Vec<String>,
     },
-    /// Profiles inherit one from the other without an end in sight.
+    /// The chain of inherited profiles is too long.
     #[error("profiles inherit more than {DEEPEST} deep, or more than {MOST} in all: {}", chain.join(" > "))]
     Deep {
         /// The names.
         chain: Vec<String>,
     },
-    /// The file isn't the system's, and only those count here.
+    /// The file isn't the system's, and only the system's files count on this host.
     #[error("policy {file:?} isn't the system's, and on this host no other counts")]
     NotOfSystem {
         /// The file.
         file: PathBuf,
     },
-    /// There is no such profile.
+    /// No such profile or feature exists.
     #[error("there is no {} {name:?}{}", sort.name(), wanted(*sort, by.as_deref()))]
     Unknown {
-        /// What it would be.
+        /// Its kind.
         sort: Sort,
         /// Its name.
         name: String,
         /// Where it is inherited, if it is.
         by: Option<Box<Origin>>,
-        /// The nearest name there is.
+        /// The most similar existing name.
         nearest: Option<String>,
     },
     /// The profile has no such configuration.
@@ -178,18 +177,18 @@ pub enum LayerError {
         /// The configuration.
         name: String,
     },
-    /// The features don't go together.
+    /// The features contradict each other.
     #[error("{reason}")]
     Features {
         /// Why.
         reason: String,
     },
-    /// The store of allowed projects can't be asked.
+    /// The store of allowed projects can't be read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Several mistakes as people read them.
+/// Several mistakes as text for the user.
 fn rendered(errors: &[ParseError], colour: bool) -> String {
     let parts: Vec<String> = errors.iter().map(|error| error.render(colour)).collect();
     format!("can't understand the policy\n{}", parts.join("\n"))
@@ -234,33 +233,33 @@ impl LayerError {
 /// A policy file that a launch looks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The layer it speaks for.
+    /// The layer of its statements.
     pub layer: Layer,
     /// The file.
     pub file: PathBuf,
-    /// Whether it is there.
+    /// Whether it exists.
     pub present: bool,
 }
 
-/// A profile or feature that could be asked for.
+/// A profile or feature that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
-    /// Which of the two.
+    /// Its kind.
     pub sort: Sort,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// The layer it speaks for.
+    /// The layer of its statements.
     pub layer: Layer,
     /// Its file; none if it is embedded.
     pub file: Option<PathBuf>,
 }
 
-/// The project file that holds where the launch takes place.
+/// The project file that applies to the working directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
     /// The file, without links.
     pub file: PathBuf,
-    /// What is in it.
+    /// The file's content.
     pub content: Vec<u8>,
     /// Whether the user has allowed it.
     pub status: Status,
@@ -273,7 +272,7 @@ impl Project {
         self.file.parent().unwrap_or(&self.file)
     }
 
-    /// What the file says.
+    /// The statements of the file.
     ///
     /// # Errors
     /// When it can't be understood.
@@ -285,12 +284,12 @@ impl Project {
 /// Loads the policy of a launch.
 ///
 /// # Errors
-/// When a file can't be read, believed or understood: a policy that isn't known isn't guessed.
+/// When a file can't be read, trusted or understood: a missing part of the policy isn't guessed.
 pub fn load(facts: &Facts, request: Request<'_>, command_line: LayerPolicy) -> Result<Loaded, LayerError> {
     load_with(facts, request, None, command_line)
 }
 
-/// As [`load`] with a profile of the user's that isn't kept yet.
+/// Like [`load`], with a user's profile that isn't stored yet.
 ///
 /// # Errors
 /// As for [`load`].
@@ -314,7 +313,7 @@ fn load_with(
             loader.add(policy, &mut layers, &mut Vec::new())?;
         }
     }
-    // Features come before the profiles of their layer, which may well say otherwise.
+    // Features come before the profiles of their layer, because a profile may override them.
     let own = layers.len();
     let profile = match unkept {
         Some(profile) => {
@@ -324,12 +323,12 @@ fn load_with(
         None => loader.requested(request, &mut layers)?,
     };
     let mut notes = Vec::new();
-    // Not those of what it inherits: each profile says what is to be known of it as a whole.
+    // Only the caveat of the profile itself is reported: it covers everything that the profile inherits.
     if let Some(LayerPolicy { name: Some(name), caveat: Some(caveat), .. }) = &profile {
         notes.push(format!("profile {}: {}", name.value, caveat.value));
     }
     let mut directory = None;
-    // A project's file is about its directory, and holds where that is shown.
+    // A project's file is about its directory, and applies where the directory is shown.
     let shown = !request.open || {
         let all = layers.iter().chain(std::iter::once(&command_line)).cloned().collect();
         palisade_policy::merge(all).switch(Switch::WorkingDirectory).value
@@ -347,8 +346,7 @@ fn load_with(
         }
         Ok(Some(project)) => notes.push(inert(&project)),
         Ok(None) => {}
-        // What can't be read can't have been allowed, and a project doesn't decide whether
-        // anything runs in it.
+        // A file that can't be read can't have been allowed. A project must not decide whether a command runs in it.
         Err(LayerError::Read { source }) => {
             notes.push(format!("the project's file is not in force: {source}"))
         }
@@ -357,7 +355,8 @@ fn load_with(
     layers.push(command_line);
     let context = crate::plan::planner::context(facts, directory.as_deref());
     let features = loader.features(&layers, &context)?;
-    // Who asks for a feature hears what it brings; who opens a profile has had it chosen.
+    // A feature's caveat is reported if the command line asks for the feature. Other features were chosen by a
+    // profile's author.
     let asked = |name: &str| {
         layers
             .iter()
@@ -378,7 +377,7 @@ fn load_with(
     Ok(Loaded { profile, features, policy, project: directory, notes })
 }
 
-/// Why a project file isn't in force, and how it comes to be.
+/// Why a project file isn't in force, and how the user can change that.
 #[must_use]
 pub fn inert(project: &Project) -> String {
     let directory = quoted(&project.directory().to_string_lossy());
@@ -393,7 +392,7 @@ pub fn inert(project: &Project) -> String {
     }
 }
 
-/// The policy files of the layers that have one, whether or not they are there.
+/// The policy files of the layers that have one, existing or not.
 #[must_use]
 pub fn sources(facts: &Facts) -> Vec<Source> {
     Loader::new(facts)
@@ -403,7 +402,7 @@ pub fn sources(facts: &Facts) -> Vec<Source> {
         .collect()
 }
 
-/// The directories in which definitions are looked up, first hit wins, and the layer of each.
+/// The directories in which definitions are looked up, in this order, and the layer of each.
 #[must_use]
 pub fn directories(facts: &Facts, sort: Sort) -> [(Layer, PathBuf); 3] {
     let places = &facts.places;
@@ -414,7 +413,7 @@ pub fn directories(facts: &Facts, sort: Sort) -> [(Layer, PathBuf); 3] {
     ]
 }
 
-/// All definitions of a sort, by name; of those of one name the one that would be used comes first.
+/// All definitions of a kind, by name. If several have the same name, the one in use comes first.
 #[must_use]
 pub fn definitions(facts: &Facts, sort: Sort) -> Vec<Definition> {
     let mut found = Vec::new();
@@ -438,31 +437,31 @@ pub fn definitions(facts: &Facts, sort: Sort) -> Vec<Definition> {
         layer: Layer::BuiltIn,
         file: None,
     }));
-    // Stable: the order of lookup stays among equals.
+    // The sort is stable: definitions with the same name stay in the order of lookup.
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found
 }
 
-/// What a profile says by itself, without what it inherits.
+/// The statements of a profile by itself, without those that it inherits.
 ///
 /// # Errors
-/// When there is none of that name, or it can't be read, believed or understood.
+/// When no profile has that name, or it can't be read, trusted or understood.
 pub fn profile(facts: &Facts, name: &OsStr) -> Result<LayerPolicy, LayerError> {
     Loader::new(facts).profile_or_file(name)
 }
 
-/// What a feature says by itself.
+/// The statements of a feature by itself.
 ///
 /// # Errors
-/// When there is none of that name, or it can't be read, believed or understood.
+/// When no feature has that name, or it can't be read, trusted or understood.
 pub fn feature(facts: &Facts, name: &str) -> Result<LayerPolicy, LayerError> {
     Loader::new(facts).named(Sort::Feature, name, Layer::User, None)
 }
 
-/// What one of [`definitions`] says by itself, also one that another of its name goes before.
+/// The statements of one of [`definitions`] by itself, also if another one of the same name takes precedence.
 ///
 /// # Errors
-/// When it can't be read, believed or understood.
+/// When it can't be read, trusted or understood.
 pub fn read(facts: &Facts, definition: &Definition) -> Result<LayerPolicy, LayerError> {
     let (sort, name) = (definition.sort, &definition.name);
     let unknown = || LayerError::Unknown { sort, name: name.clone(), by: None, nearest: None };
@@ -476,7 +475,7 @@ pub fn read(facts: &Facts, definition: &Definition) -> Result<LayerPolicy, Layer
     }
 }
 
-/// Reads one policy file as a layer's, believed or not: to check what it says.
+/// Reads one policy file as a layer's, trusted or not, in order to check its statements.
 ///
 /// # Errors
 /// When it can't be read or understood.
@@ -495,7 +494,7 @@ pub fn store(facts: &Facts) -> Store {
 /// The nearest project file from the working directory up, and whether it is in force.
 ///
 /// # Errors
-/// When it is there and can't be read, or the store can't be asked.
+/// When it exists and can't be read, or the store can't be read.
 pub fn find_project(facts: &Facts) -> Result<Option<Project>, LayerError> {
     let Some(file) = places::project_file(&facts.cwd, &facts.account.home) else {
         for directory in facts.cwd.ancestors().take_while(|directory| *directory != facts.account.home) {
@@ -512,8 +511,8 @@ pub fn find_project(facts: &Facts) -> Result<Option<Project>, LayerError> {
     }
     let store = store(facts);
     facts.depends_on(&store.entry(&file), true);
-    // Who owns it doesn't matter: its content is what the user allowed, or it isn't in force. A
-    // link is refused, because what was allowed is this place.
+    // The file's owner doesn't matter: the file is in force only if the user allowed this content. A link is refused,
+    // because the user allowed the content at this path.
     let content = stable(&file, || {
         file::read(&file, trust::LARGEST_FILE, Links::Refuse).map_err(|source| LayerError::Read { source })
     })?;
@@ -521,13 +520,13 @@ pub fn find_project(facts: &Facts) -> Result<Option<Project>, LayerError> {
     Ok(Some(Project { file, content, status }))
 }
 
-/// Who may write what the user's launches obey: the user and root.
+/// The users who may write files that the user's launches obey: the user and root.
 fn trustee(facts: &Facts) -> Trustee {
     let account = &facts.account;
     Trustee { uid: account.uid, private_group: account.private_group.then_some(account.gid) }
 }
 
-/// The file that a profile is asked for by, if it isn't asked for by its name.
+/// The file of a requested profile, if the profile was requested by file and not by name.
 pub(crate) fn file_of(cwd: &Path, wanted: &OsStr) -> Option<PathBuf> {
     let path = Path::new(wanted);
     let file = cwd.join(path);
@@ -536,7 +535,7 @@ pub(crate) fn file_of(cwd: &Path, wanted: &OsStr) -> Option<PathBuf> {
     is_file.then_some(file)
 }
 
-/// Whether a profile can be called so.
+/// Whether a profile can have this name.
 #[must_use]
 pub fn is_profile_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains('/') && !name.contains(char::is_control)
@@ -552,7 +551,7 @@ fn parse(content: &[u8], file: &Path, layer: Layer, sort: Sort) -> Result<LayerP
     parse(text, Some(file), layer).map_err(|errors| LayerError::Parse { errors })
 }
 
-/// Reads a file that is the same before and after, so that its fingerprint stands for what was read.
+/// Reads a file that is the same before and after, so that its fingerprint belongs to the content that was read.
 fn stable(file: &Path, read: impl Fn() -> Result<Vec<u8>, LayerError>) -> Result<Vec<u8>, LayerError> {
     let now = || Fingerprint::of(file).map_err(|source| LayerError::Examine { source });
     for _attempt in 0..ATTEMPTS {

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From what a command used to the least it needs.
+//! From the accesses of a command to the fewest grants that it needs.
 //!
-//! - [`AccessTrace`]: what was used, as the broker told it, path by path.
-//! - [`UsageSummary`]: what has to be granted for it, what was wanted and isn't there, what was written and
-//!   is lost, which addresses were tried.
-//! - [`Givers`]: which features would give what was wanted.
-//! - [`Comparison`]: what another plan says of the same uses.
-//! - [`hosts`], [`calls`]: whom it talked to, which system calls it made; [`recorder`]: those of any launch;
-//!   [`kernel`]: those that the kernel puts down.
-//! - [`profile`]: from an account to a profile; [`check`]: that profile decided against the run, with `precedence`
+//! - [`AccessTrace`]: what was used, path by path, as the broker reported it.
+//! - [`UsageSummary`]: what must be granted for these uses, what was wanted and isn't visible, what was written and is
+//!   lost, and which addresses were tried.
+//! - [`Givers`]: the features that grant what was wanted.
+//! - [`Comparison`]: how another plan decides the same uses.
+//! - [`hosts`], [`calls`]: the hosts that the command connected to, and its system calls; [`recorder`]: the system
+//!   calls of any launch; [`kernel`]: those that the kernel records.
+//! - [`profile`]: from a usage summary to a profile; [`check`]: compares that profile with the run, with `precedence`
 //!   where rules for hosts came from several layers.
-//! - [`second`]: a run under the profile beside the first one.
+//! - [`second`]: compares a run under the profile with the first run.
 //!
-//! Pure, but for the store of [`calls`], [`kernel`] and [`Givers`]: what must be known of the host's files is asked of a
-//! [`Host`], which [`Disk`] is. Nothing here
-//! grants: a trace holds what the walls let through, and an account of it allows no more than the launch did, except
-//! that uses of many paths in one tree are brought together in the directory that holds them.
+//! Pure, except for the store of [`calls`], [`kernel`] and [`Givers`]: facts about the host's files come from a [`Host`], such
+//! as [`Disk`]. Nothing here grants more than the launch did: a trace holds the uses that the walls allowed, and its summary
+//! allows no more. The only exception: uses of many paths in one tree are replaced by the directory that holds them.
 
 pub mod calls;
 pub mod check;
@@ -52,11 +51,11 @@ pub struct Under {
     pub plan: Plan<'static>,
 }
 
-/// What an account asks about files of the host.
+/// What a summary asks about files of the host.
 pub trait Host {
-    /// Whether something is there.
+    /// Whether the path exists.
     fn exists(&self, path: &Path) -> bool;
-    /// Whether it is a program or a library: what can be mapped to be executed.
+    /// Whether the file is a program or a library, so that it can be mapped for execution.
     fn is_program(&self, path: &Path) -> bool;
     /// The program that a script's first line names.
     fn interpreter(&self, path: &Path) -> Option<PathBuf>;

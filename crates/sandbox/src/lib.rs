@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The launch plane: policy and facts to a plan, the plan to a process.
+//! The launch plane: turns policy and facts into a plan, and the plan into a process.
 //!
 //! Read in this order:
 //!
-//! - [`layers`]: which policy files there are, whether they hold, and which application they describe
-//! - [`facts`]: what the host has; [`guarantee`]: what the host can give at all
-//! - [`plan`]: what will be done, as data; how a plan is made (`planner`), kept (`cache`, `store`) and read (`inside`)
+//! - [`layers`]: which policy files exist, whether they are valid, and which application they describe
+//! - [`facts`]: what the host has; [`guarantee`]: what the host can guarantee
+//! - [`plan`]: what a launch will do, as data; how a plan is made (`planner`), kept (`cache`, `store`) and read (`inside`)
 //! - [`view`]: what a command sees of the file system, as steps of a plan
-//! - [`filter`]: what a plan says of system calls
-//! - [`bus`], [`network`]: message buses and networks behind a filter: what a plan says of them, and who serves them
-//! - [`apply`]: a plan to a process, and what watches over it
+//! - [`filter`]: what a plan states about system calls
+//! - [`bus`], [`network`]: filtered message buses and networks: their part of a plan, and the processes that serve them
+//! - [`apply`]: starts a process from a plan, and watches over it
 //! - [`registry`]: which sandboxes run
-//! - [`learned`]: from what a command used to the least it needs
+//! - [`learned`]: from what a command used to the fewest grants for it
 //! - [`package`]: a program with all that it needs in one file
-//! - [`error`]: what can go wrong, in words
+//! - [`error`]: errors in words
 #![forbid(unsafe_code)]
 
 pub mod apply;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a plan says of a filtered network.
+//! Plans a filtered network: its rules, and the variables that name the proxy.
 
 pub mod approvals;
 pub mod askers;
@@ -14,8 +14,8 @@ use crate::plan::{Filter, Network, Stored};
 use palisade_policy::{NetworkMode, Policy};
 use std::borrow::Cow;
 
-/// Where those who use a proxy find one: the listener to which the others are led. One of HTTP for all: not every
-/// program that understands `ALL_PROXY` has what SOCKS takes.
+/// Variables that name the proxy inside: the listener to which other connections are led. It is an HTTP proxy for all
+/// variables, because not every program that reads `ALL_PROXY` supports SOCKS.
 pub(crate) const VARIABLES: [(&str, &str); 8] = [
     ("HTTP_PROXY", PROXY),
     ("HTTPS_PROXY", PROXY),
@@ -26,11 +26,11 @@ pub(crate) const VARIABLES: [(&str, &str); 8] = [
     ("all_proxy", PROXY),
     ("no_proxy", DIRECT),
 ];
-/// At [`palisade_sys::network::PORT`].
+/// The port is [`palisade_sys::network::PORT`].
 const PROXY: &str = "http://127.0.0.1:1023";
 const DIRECT: &str = "localhost,127.0.0.1,::1";
 
-/// The network, if it is to be filtered.
+/// The network's part of a plan, if the network is filtered.
 pub(crate) fn plan(
     policy: &Policy,
     isolation: Isolation,
@@ -56,7 +56,7 @@ pub(crate) fn plan(
         dns: policy.upstream_dns().into_iter().map(|server| server.value.0).collect(),
         reach: policy.reach().into_iter().map(|port| port.value).collect(),
         publish: policy.publish().into_iter().map(|publish| publish.value).collect(),
-        // Known where it is known what is launched.
+        // Filled in later, where the profile of the launch is known.
         answers: None,
         filter: Filter::from(&gateway::filter()?),
     }))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a plan has to do with packages (crate `package`): which paths a package takes along, and a plan in which its files are in
-//! the system's places (`view`).
+//! The part of packages (crate `package`) in planning: which paths a package holds, and a plan in which its files
+//! replace the system's (`view`).
 
 pub(crate) mod view;
 
@@ -10,7 +10,7 @@ use palisade_policy::word::{Choice, Switch};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Directories that a package takes from the host where it is made, and that come from it alone where it runs.
+/// Directories that a package takes from the host where it is made, and that come only from the package where it runs.
 const PACKED: [&str; 18] = [
     "/bin",
     "/sbin",
@@ -32,7 +32,7 @@ const PACKED: [&str; 18] = [
     "/var/lib/texmf",
 ];
 
-/// Files in these that tell of the host and its users: never taken along, always the host's.
+/// Files below these directories that describe the host and its users: never packed, always the host's.
 const HOSTS: [&str; 16] = [
     "/etc/passwd",
     "/etc/group",
@@ -52,25 +52,25 @@ const HOSTS: [&str; 16] = [
     "/usr/share/palisade",
 ];
 
-/// Of those, what every program may read.
+/// Of these, the files that every program may read.
 pub const READ_BY_ALL: [&str; 5] =
     ["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/localtime", "/etc/timezone"];
-/// And what is read by one that reaches the network.
+/// The file that a program with network access reads, too.
 pub const RESOLVER: &str = "/etc/resolv.conf";
 
-/// Whether a path of the host is one that packages take along.
+/// Whether packages take this path of the host.
 #[must_use]
 pub fn is_packed(path: &Path) -> bool {
     PACKED.iter().any(|packed| path.starts_with(packed)) && !is_hosts(path)
 }
 
-/// Whether a path tells of a host, though it lies where packages take theirs from.
+/// Whether a path describes the host, although it lies in a directory that packages take.
 #[must_use]
 pub fn is_hosts(path: &Path) -> bool {
     HOSTS.iter().any(|hosts| path.starts_with(hosts))
 }
 
-/// Variables with only the system's directories on the path: a package takes nothing from elsewhere.
+/// The environment with only the system's directories in `PATH`, because a package takes no files from elsewhere.
 #[must_use]
 pub fn of_system(environment: &Environment) -> Environment {
     let directories = environment.absolute_list("PATH").into_iter().filter(|path| is_packed(path));
@@ -82,7 +82,7 @@ pub fn of_system(environment: &Environment) -> Environment {
         .collect()
 }
 
-/// What holds while it is seen what a package takes along, and not where it runs: no home, no working directory.
+/// Statements that count while a package is made, and not where it runs: no home, no working directory.
 #[must_use]
 pub fn only_now() -> LayerPolicy {
     let mut only_now = LayerPolicy::command_line();
@@ -93,35 +93,35 @@ pub fn only_now() -> LayerPolicy {
     only_now
 }
 
-/// What a plan is made for.
+/// The purpose of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PlanMode {
-    /// A launch of what this host has.
+    /// A launch with this host's files.
     #[default]
     Launch,
-    /// To see what a package is to take along.
+    /// To determine which files a package must hold.
     Pack,
-    /// A launch of what is in a package.
+    /// A launch with a package's files.
     Packed(Unpacked),
 }
 
 /// A package, unpacked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unpacked {
-    /// Where its files are, by a path without links.
+    /// The directory of its files, by a path without links.
     pub root: PathBuf,
-    /// Its program, by its path inside.
+    /// The path of its program inside.
     pub program: PathBuf,
 }
 
 impl Unpacked {
-    /// Where on this host that is which is at `inside`.
+    /// The host's path of the file that is at `inside`.
     #[must_use]
     pub fn host(&self, inside: &Path) -> PathBuf {
         self.root.join(inside.strip_prefix("/").unwrap_or(inside))
     }
 
-    /// What a path below the package's files is inside.
+    /// The path inside of a file that is below the package's directory.
     #[must_use]
     pub fn inside(&self, host: &Path) -> PathBuf {
         host.strip_prefix(&self.root).map_or_else(|_other| host.to_owned(), |rest| Path::new("/").join(rest))

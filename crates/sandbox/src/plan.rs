@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The plan: everything that will be done to start a command, as plain data.
+//! The plan: everything that a launch will do to start a command, as plain data.
 //!
-//! What `--dry-run` prints, what the cache holds and what is applied are this one type.
+//! This one type is printed by `--dry-run`, stored in the cache, and applied.
 
 pub mod cache;
 pub mod inside;
@@ -37,13 +37,13 @@ use std::ffi::OsStr;
 use std::marker::PhantomData;
 use std::os::unix::ffi::OsStrExt;
 
-/// Version of the plan's form, in JSON and in the cache.
+/// Version of the plan's format, in JSON and in the cache.
 pub const SCHEMA: u32 = 2;
 
-/// What made a plan: the program's version and a hash of the sources that decide how plans look.
+/// The plan's maker: the program's version and a hash of the sources that decide how plans look.
 pub const PROGRAM: &str = env!("PALISADE_PLAN_VERSION");
 
-/// What will be done to start a command.
+/// Everything that a launch will do to start a command.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Plan<'a> {
     /// [`SCHEMA`].
@@ -51,27 +51,26 @@ pub struct Plan<'a> {
     /// The program version that made it.
     #[serde(borrow)]
     pub palisade: Cow<'a, str>,
-    /// What it was made from; it is valid while these hold.
+    /// The plan's inputs. The plan is valid while they are unchanged.
     #[serde(borrow)]
     pub inputs: Vec<Input<'a>>,
-    /// Paths that were looked for and aren't there. They stay absent as long as the directories
-    /// among the inputs whose names count have not changed, which saves asking for each.
+    /// Paths that were looked up and don't exist. They stay absent as long as no `Was::Names` directory of the inputs
+    /// changes, so a launch needn't check each one.
     #[serde(borrow)]
     pub absent: Vec<Text<'a>>,
-    /// The caller's variables that it was made from, and what they were.
+    /// The caller's variables that it was made from, with their values.
     #[serde(borrow)]
     pub variables: Vec<(Text<'a>, Option<Text<'a>>)>,
-    /// What is run in front of the caller's arguments, if a profile says so: the wrapper, the program and its
-    /// arguments.
+    /// The command that precedes the caller's arguments, if a profile states it: the wrapper, the program and its arguments.
     #[serde(borrow)]
     pub command: Vec<Text<'a>>,
-    /// What else a launch does.
+    /// The launch's other tasks.
     #[serde(borrow)]
     #[serde(rename = "conduct")]
     pub lifecycle: Lifecycle<'a>,
     /// The namespaces to make.
     pub namespaces: Vec<Namespace>,
-    /// Who the command is.
+    /// The command's user and group.
     pub identity: Identity,
     /// How the file tree is built, in order.
     #[serde(borrow)]
@@ -79,52 +78,52 @@ pub struct Plan<'a> {
     /// The host name inside; `None`: the host's.
     #[serde(borrow)]
     pub hostname: Option<Text<'a>>,
-    /// What Landlock restricts; `None`: it isn't used.
+    /// The restrictions by Landlock; `None`: it isn't used.
     pub landlock: Option<Landlock>,
     /// The seccomp program.
     #[serde(borrow)]
     pub filter: Filter<'a>,
-    /// Who answers the calls that the filter passes on; `None`: it passes none on.
+    /// The broker that answers calls that the filter passes on; `None`: it passes none on.
     #[serde(borrow)]
     pub broker: Option<Broker<'a>>,
-    /// The message buses that are reached through a filter.
+    /// The filtered message buses.
     #[serde(borrow)]
     pub buses: Vec<Bus<'a>>,
-    /// The network that is served from outside; `None`: the host's, or none at all.
+    /// The filtered network; `None`: the host's network, or none.
     #[serde(borrow)]
     pub network: Option<Network<'a>>,
     /// Which variables the command gets.
     pub environment: Environment,
-    /// Where the command starts.
+    /// The directory in which the command starts.
     #[serde(borrow)]
     pub directory: Text<'a>,
-    /// The program that it was made for: only what that needs is there. `None`: any.
+    /// The program that it was made for: the tree shows only what that program needs. `None`: any program.
     #[serde(borrow)]
     pub program: Option<Text<'a>>,
     /// Limits by `setrlimit`.
     pub limits: Vec<Limit>,
     /// Limits by control group.
     pub group_limits: Vec<GroupLimit>,
-    /// Keep the terminal. If not, the command starts in a session without one.
+    /// Keeps the terminal. Otherwise the command starts in a session without one.
     pub terminal: bool,
-    /// How its launches are listed while they run; `None`: they are a part of another.
+    /// How its launches are listed while they run; `None`: they are a part of another launch.
     #[serde(borrow)]
     pub listing: Option<Listing<'a>>,
-    /// What the user should know, such as a guarantee given up on request.
+    /// Notes for the user, such as about a guarantee that is given up on request.
     #[serde(borrow)]
     pub notes: Vec<Cow<'a, str>>,
 }
 
-/// What a launch does besides starting the command.
+/// The tasks of a launch in addition to starting the command.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Lifecycle<'a> {
-    /// Files that arguments name are shown: it holds for arguments that name none, or for these only.
+    /// Files that arguments name are shown: the plan is for arguments that name no files, or for exactly these arguments.
     pub pass_files: bool,
-    /// The command is whole: the caller's arguments are in it.
+    /// The command is complete: it includes the caller's arguments.
     pub complete: bool,
-    /// It is the same wherever the launch takes place.
+    /// The plan is the same in every working directory.
     pub anywhere: bool,
-    /// What is used is told.
+    /// Uses are reported.
     pub trace: bool,
     /// Exit codes that count as success.
     pub ignore_exit: Vec<u8>,
@@ -136,9 +135,9 @@ pub struct Lifecycle<'a> {
     pub hooks: Vec<Hook<'a>>,
     /// The sandbox ends with its last process, not with its command.
     pub wait_for_all: bool,
-    /// Say what was used.
+    /// Report the resources that were used.
     pub stats: bool,
-    /// The file that what is printed is added to.
+    /// The file to which the output is appended.
     #[serde(borrow)]
     pub log: Option<Text<'a>>,
 }
@@ -149,14 +148,14 @@ pub struct Lock<'a> {
     /// The file.
     #[serde(borrow)]
     pub path: Text<'a>,
-    /// Wait for it; else fail.
+    /// Wait until the lock is free; otherwise fail.
     pub wait: bool,
 }
 
 /// A program that is run outside.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Hook<'a> {
-    /// When.
+    /// When it runs.
     pub when: palisade_policy::launch::When,
     /// The program and its arguments.
     #[serde(borrow)]
@@ -165,39 +164,39 @@ pub struct Hook<'a> {
     pub attach: bool,
     /// The launch goes on if it fails.
     pub may_fail: bool,
-    /// Variables it gets; `None`: the caller's.
+    /// The variables that it gets; `None`: the caller's.
     #[serde(borrow)]
     pub environment: Option<Vec<(Text<'a>, Text<'a>)>>,
-    /// What of the command is its standard input.
+    /// Which output of the command is its standard input.
     pub capture: Option<palisade_policy::launch::Capture>,
 }
 
-/// Something the plan depends on.
+/// A file that the plan depends on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Input<'a> {
     /// The file.
     #[serde(borrow)]
     pub path: Text<'a>,
-    /// What it was like.
+    /// Its state.
     pub was: Was,
 }
 
-/// What an input was like when the plan was made.
+/// The state of an input when the plan was made.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Was {
-    /// Its content counts: policy files.
+    /// Its content matters: policy files.
     Content(Fingerprint),
-    /// Counts what its links lead to, not what is in that.
+    /// The target of its links matters, but not the target's content.
     Leads {
         /// Device of its file system.
         device: u64,
         /// Inode number.
         inode: u64,
     },
-    /// Counts that no name in it came or went: a directory above paths that are absent.
+    /// Whether names were added or removed matters: a directory above paths that are absent.
     Names(Fingerprint),
-    /// Counts which names are in it: a directory that a pattern was looked up in.
+    /// Its list of names matters: a directory in which a pattern was looked up.
     Listing(Fingerprint),
 }
 
@@ -227,7 +226,7 @@ impl Namespace {
         [Self::User, Self::Mount, Self::Pid, Self::Ipc, Self::Uts, Self::Cgroup, Self::Network];
 }
 
-/// Who the command is.
+/// The command's user and group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Identity {
     /// How the maps are made.
@@ -242,15 +241,15 @@ pub struct Identity {
     pub host_gid: u32,
 }
 
-/// How the command's user comes about.
+/// How the command gets its user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdentityKind {
     /// As outside: no user namespace.
     Unchanged,
-    /// The caller under a number of the namespace's own.
+    /// The caller, under a number of the user namespace.
     Own,
-    /// A user that the host uses for nothing else; files are mapped on the mounts that say so.
+    /// A user that the host doesn't use otherwise. Owners of files are mapped on the mounts that say so.
     Mapped,
 }
 
@@ -283,8 +282,7 @@ impl From<&palisade_syscall::Filter> for Filter<'static> {
 }
 
 impl Filter<'_> {
-    /// As the kernel takes it. Bytes after the last whole instruction, of which there are none in
-    /// a plan of ours, are left out.
+    /// In the kernel's form. Bytes after the last whole instruction are left out. A plan of Palisade's has none.
     #[must_use]
     pub fn instructions(&self) -> Vec<palisade_syscall::Instruction> {
         let (instructions, _rest) = self.0.as_chunks::<8>();
@@ -300,15 +298,15 @@ impl Filter<'_> {
     }
 }
 
-/// What the broker is told.
+/// The broker's part of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Broker<'a> {
-    /// It tells what is used, too.
+    /// It reports uses, too.
     pub learn: bool,
-    /// What becomes of calls that weren't learned.
+    /// What happens to calls that weren't learned.
     #[serde(borrow)]
     pub calls: Option<Calls<'a>>,
-    /// What certain calls are answered with.
+    /// Replies to certain calls.
     #[serde(borrow)]
     pub answers: Option<SyscallReplies<'a>>,
     /// Trees of the host, and private ones within them.
@@ -317,7 +315,7 @@ pub struct Broker<'a> {
     /// The protected names.
     #[serde(borrow)]
     pub names: Stored<'a, NameRules>,
-    /// Protected paths, as they are inside.
+    /// Protected paths, as paths inside.
     #[serde(borrow)]
     pub paths: Stored<'a, NameRules>,
     /// Directories that keep their names.
@@ -329,7 +327,7 @@ pub struct Broker<'a> {
 }
 
 impl Broker<'_> {
-    /// A copy that depends on nothing.
+    /// A copy without borrows.
     #[must_use]
     pub fn into_owned(self) -> Broker<'static> {
         let own = |text: Text<'_>| text.into_owned();
@@ -354,13 +352,13 @@ impl Broker<'_> {
     }
 }
 
-/// A directory that keeps its name. Paths are as they are inside.
+/// A directory that keeps its name. Paths are paths inside.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Pin<'a> {
-    /// Where it is.
+    /// The directory.
     #[serde(borrow)]
     pub path: Text<'a>,
-    /// The path for which it does: the policy says something of that.
+    /// The path for which the directory keeps its name: a rule applies to that path.
     #[serde(borrow)]
     pub about: Text<'a>,
 }
@@ -368,17 +366,17 @@ pub struct Pin<'a> {
 /// A tree in which names are judged.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Root<'a> {
-    /// Where it is inside.
+    /// The path inside.
     #[serde(borrow)]
     pub inside: Text<'a>,
-    /// Where it is on the host; `None`: nobody else sees what is written there.
+    /// The path on the host; `None`: no process outside sees what is written there.
     #[serde(borrow)]
     pub host: Option<Text<'a>>,
     /// It can be written to.
     pub write: bool,
 }
 
-/// Something that a launch only hands on: in the cache it stays encoded until somebody needs it.
+/// A value that a launch only passes on. In the cache it stays encoded until it is needed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stored<'a, T> {
     bytes: Cow<'a, [u8]>,
@@ -399,12 +397,12 @@ impl<T: for<'de> Deserialize<'de>> Stored<'_, T> {
     /// Decodes it.
     ///
     /// # Errors
-    /// When it isn't what it should be: the cache file was damaged.
+    /// When the bytes are invalid, because the cache file was damaged.
     pub fn get(&self) -> Result<T, postcard::Error> {
         postcard::from_bytes(&self.bytes)
     }
 
-    /// A copy that depends on nothing.
+    /// A copy without borrows.
     #[must_use]
     pub fn to_owned(&self) -> Stored<'static, T> {
         Stored { bytes: Cow::Owned(self.bytes.to_vec()), kind: PhantomData }
@@ -441,7 +439,7 @@ pub struct Limit {
     pub value: u64,
 }
 
-/// A limit of the whole sandbox, kept by a control group. Where groups can be made is looked up by each launch: it
+/// A limit of the whole sandbox, set by a control group. Each launch looks up where it can make groups, because that
 /// depends on the group that the launcher is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum GroupLimit {
@@ -463,7 +461,7 @@ impl GroupLimit {
 }
 
 impl Plan<'_> {
-    /// Whether it may be applied to a command of this name.
+    /// Whether the plan may be applied to a command of this name.
     #[must_use]
     pub fn is_for(&self, program: &OsStr) -> bool {
         self.program.as_ref().is_none_or(|own| own.as_bytes() == program.as_bytes())
@@ -482,7 +480,7 @@ impl<'a> Plan<'a> {
     /// A plan from a cache file's content.
     ///
     /// # Errors
-    /// When the bytes are no plan.
+    /// When the bytes aren't a plan.
     pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, postcard::Error> {
         postcard::from_bytes(bytes)
     }

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registry of running sandboxes: one file in the user's runtime directory, a slot for each launch.
+//! The registry of running sandboxes: one file in the user's runtime directory, with a slot for each launch.
 //!
-//! A launcher takes a free slot once its command runs, writes a record into it, and holds a lock on a byte of it that
-//! the kernel takes back when the launcher dies. So nobody has to believe a process number: a slot whose byte is held
-//! is a launch that runs. What remains of launchers that were killed, or that became their command, is judged by
-//! processes that began before the record was written. Slots of the dead are taken again by launches, and emptied by
-//! whoever looks. No daemon has a part in it, and no launch fails for it.
+//! A launcher takes a free slot once its command runs, and writes a record into it. It holds a lock on a byte of the
+//! slot, which the kernel releases when the launcher dies. So readers need not trust a process number: a slot with a
+//! locked byte is a running launch. Slots of launchers that were killed, or that became their command, are judged by
+//! processes that began before the record was written. Launches reuse the slots of ended launches, and readers empty
+//! them. No daemon takes part, and no launch fails because of the registry.
 //!
-//! - [`directory`]: whose it is, and the file's name
-//! - `slot`: where slots are, and which byte of one says what
-//! - [`record`]: what is written
-//! - [`entry`]: a launch's part: taking a slot, writing, emptying it; taking a name
-//! - [`list`]: who looks: what runs, what has ended
-//! - [`process`]: what `/proc` says
+//! - [`directory`]: the runtime directory, its owner, and the file's name
+//! - `slot`: the position of slots, and the meaning of a slot's bytes for locks
+//! - [`record`]: the content of a slot
+//! - [`entry`]: the writer, which is a launch: takes a slot, writes and empties it; takes a name
+//! - [`list`]: the readers: which sandboxes run, and which have ended
+//! - [`process`]: facts from `/proc`
 
 pub mod directory;
 pub mod entry;
@@ -29,7 +29,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A launch's number as its events have it ([`palisade_event::Launch`]), short enough to be typed and never used twice: its launcher's process and a part of the time.
+/// A launch's number as in its events ([`palisade_event::Launch`]): short enough to type, and never used twice. It
+/// consists of the launcher's process number and a part of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Number {
     /// The launcher's process.
@@ -39,7 +40,7 @@ pub struct Number {
 }
 
 impl Number {
-    /// That of a launch by this process, now.
+    /// The number of a launch by this process, now.
     #[must_use]
     pub fn now() -> Self {
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
@@ -49,7 +50,7 @@ impl Number {
     /// When the launch began.
     #[must_use]
     pub fn time(self) -> SystemTime {
-        // A record may say anything, a time not.
+        // A record may hold any number, but not every number is a time.
         UNIX_EPOCH + Duration::from_micros(self.began.min(LATEST))
     }
 }
@@ -59,18 +60,18 @@ const LATEST: u64 = u32::MAX as u64 * 1_000_000;
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Process numbers come again, but not within the same 16 seconds' same microsecond.
+        // Process numbers are reused, but not in the same microsecond of the same 16 seconds.
         write!(f, "{}-{:06x}", self.launcher, self.began & 0xff_ffff)
     }
 }
 
-/// When the machine was started, in nanoseconds since 1970, by the clock as it is set now; `since` that it is so long.
+/// The time of the machine's start, in nanoseconds since 1970, by the present clock; `since`: nanoseconds since that start.
 fn boot(since: u64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     u64::try_from(now).unwrap_or(u64::MAX).saturating_sub(since)
 }
 
-/// What keeps a sandbox's processes apart.
+/// Which mechanisms separate a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
@@ -94,7 +95,7 @@ impl Tier {
         }
     }
 
-    /// The word for it.
+    /// The word for the tier.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -106,7 +107,7 @@ impl Tier {
     }
 }
 
-/// Why a launch isn't listed, or nobody can look.
+/// Why a launch isn't listed, or the registry can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// The directory can't be made or opened.
@@ -117,7 +118,7 @@ pub enum RegistryError {
         /// Why.
         source: Errno,
     },
-    /// Others have a hand in the directory or the file.
+    /// Other users can change the directory or the file.
     #[error("the runtime directory {directory:?} isn't trusted: {reason}")]
     Distrusted {
         /// The directory.
@@ -128,20 +129,20 @@ pub enum RegistryError {
     /// The file can't be used.
     #[error("can't {action} the list of running sandboxes in {directory:?}: {source}")]
     File {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// Where it is.
+        /// The directory.
         directory: PathBuf,
         /// Why.
         source: Errno,
     },
-    /// No slot is free.
+    /// All slots are in use.
     #[error("the list of running sandboxes in {directory:?} has no room")]
     Full {
-        /// Where it is.
+        /// The directory.
         directory: PathBuf,
     },
-    /// A sandbox of the name runs.
+    /// A sandbox of this name runs.
     #[error("a sandbox named {name:?} is running")]
     NameTaken {
         /// The name.
@@ -172,7 +173,7 @@ impl RegistryError {
         })
     }
 
-    /// The directory that it is about.
+    /// The directory of the error.
     #[must_use]
     pub fn directory(&self) -> Option<&Path> {
         match self {
@@ -184,8 +185,8 @@ impl RegistryError {
         }
     }
 
-    /// Whether a launch says so. Where there is no directory to write to, as in many containers, it doesn't: whoever
-    /// looks hears of it.
+    /// Whether a launch reports the error. It doesn't where no directory can be written, as in many containers. Readers
+    /// of the registry report that.
     #[must_use]
     pub const fn is_told(&self) -> bool {
         !matches!(self, Self::Directory { .. })

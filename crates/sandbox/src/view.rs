@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The views: what is visible before any rule speaks.
+//! The views: what a sandbox shows of the host before any rule applies.
 
 pub mod closure;
 pub(crate) mod in_place;
@@ -24,7 +24,7 @@ use palisade_sys::landlock::Rights;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// Device files that every program may expect.
+/// Device files that every program expects.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// A read-only tree that only root changes.
@@ -36,7 +36,7 @@ pub(crate) const SYSTEM: Show = Show {
     map_owners: false,
     shut: false,
 };
-/// A read-only tree of the user's.
+/// A read-only tree that the user may change outside.
 pub(crate) const USERS: Show = Show {
     origin: Origin::Canonical,
     write: false,
@@ -46,7 +46,7 @@ pub(crate) const USERS: Show = Show {
     shut: false,
 };
 
-/// Composes a view. Returns what a program needs of the user's, to be shown when all else is.
+/// Composes a view. Returns the user's files that a program needs. They are shown after everything else.
 pub(crate) fn compose(
     tree: &mut Tree<'_>,
     facts: &Facts,
@@ -75,7 +75,7 @@ pub(crate) fn compose(
     Ok(later)
 }
 
-/// System directories read-only, and nothing else of the host.
+/// Shows system directories read-only, and nothing else of the host.
 fn system(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
     for directory in &facts.layout.system {
         tree.show(&directory.canonical, &directory.path, SYSTEM)?;
@@ -92,14 +92,14 @@ fn system(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
     tree.symlink(Path::new("/var/run"), Path::new("../run"))?;
     let temporary = Path::new("/var/tmp");
     if facts.cwd.starts_with(temporary) {
-        // A working directory keeps its name, which a link would change.
+        // The working directory keeps its name. A link would change the name.
         tree.private(temporary, 0o1777)
     } else {
         tree.symlink(temporary, Path::new("../tmp"))
     }
 }
 
-/// The whole host read-only, but for what is private in any view.
+/// Shows the whole host read-only, except for the directories that are private in every view.
 fn host(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     let Ok(entries) = std::fs::read_dir("/") else { return Ok(()) };
     let mut names: Vec<_> = entries.filter_map(Result::ok).collect();
@@ -122,7 +122,7 @@ fn host(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// What is the command's own: temporary files, run-time files, its home.
+/// Makes the command's private directories: temporary files, run-time files, its home.
 fn private_places(tree: &mut Tree<'_>, facts: &Facts, view: View) -> Result<(), PlanError> {
     tree.private(Path::new("/tmp"), 0o1777)?;
     tree.private(Path::new("/run"), 0o755)?;
@@ -147,7 +147,7 @@ fn devices(tree: &mut Tree<'_>) -> Result<(), PlanError> {
         ("stdout", "/proc/self/fd/1"),
         ("stderr", "/proc/self/fd/2"),
         ("ptmx", "pts/ptmx"),
-        // One private memory file system is enough: a mount less.
+        // One private memory file system is enough, and saves a mount.
         ("shm", "/run/shm"),
     ] {
         tree.symlink(&Path::new("/dev").join(name), Path::new(target))?;
@@ -166,8 +166,8 @@ fn devices(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// What the user's own programs need from the home that isn't there: toolchains, the rest of the
-/// repository, who they are for git.
+/// Shows what the user's programs need from the home, which is private: toolchains, the rest of the repository, and the
+/// user's name for git.
 fn user_toolchains(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
     let home = &facts.account.home;
     for path in toolchain::candidates(home) {
@@ -202,7 +202,7 @@ fn user_toolchains(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> 
     for source in gitconfig::sources(home, &facts.environment) {
         facts.depends_on(&source, true);
     }
-    // A configuration that can't be read stops git on the host too, which says why.
+    // An unreadable configuration stops git on the host, too, and git reports the reason there.
     if let Ok(sanitised) = sanitised
         && !sanitised.text.is_empty()
         && let Ok(content) = Text::new(sanitised.text)
@@ -212,10 +212,10 @@ fn user_toolchains(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> 
     Ok(())
 }
 
-/// The repository around the working directory, as far as it lies outside of it.
+/// Shows the parts of the working directory's repository that lie outside the working directory.
 pub(crate) fn repository(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
     for above in facts.cwd.ancestors().take_while(|above| *above != facts.account.home) {
-        // A file leads elsewhere and counts by what it says; a directory changes all the time.
+        // A `.git` file names another directory, so its content matters. A `.git` directory changes all the time.
         let git = above.join(".git");
         let by_content = facts.kind(&git) == Kind::Other;
         facts.depends_on(&git, by_content);
@@ -225,7 +225,7 @@ pub(crate) fn repository(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanE
         let outside = repository.git.outside().into_iter();
         let above = (repository.root != facts.cwd).then_some(repository.root.as_path());
         for path in outside.chain(above) {
-            // Owners are mapped: git refuses repositories of strangers.
+            // Owners are mapped, because git refuses repositories of other users.
             if tree.host_path(&tree.resolve(path)).is_none() {
                 tree.show(path, path, Show { map_owners: true, ..USERS })?;
             }
@@ -234,7 +234,7 @@ pub(crate) fn repository(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanE
     Ok(())
 }
 
-/// With the host's network, names are resolved as the host does: often a file under `/run`.
+/// With the host's network, names are resolved as on the host, often by a file under `/run`.
 fn name_resolution(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     if let Ok(Some(resolver)) = resolver::read(Path::new("/etc/resolv.conf"))
         && let Some(place) = resolver.appears_at
@@ -244,23 +244,23 @@ fn name_resolution(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// With a network of its own names are asked of the one name server that there is, at whatever address.
+/// In a separate network, names are resolved by the only name server that exists. It answers at any address.
 fn own_name_server(tree: &mut Tree<'_>) -> Result<(), PlanError> {
-    /// Not `options edns0` or `search`: what is asked for is a name as it stands.
+    /// Without `options edns0` or `search`: names must be queried unchanged.
     const CONFIGURATION: &std::ffi::CStr = c"nameserver 127.0.0.1\n";
     let usual = Path::new("/etc/resolv.conf");
     let place = match resolver::read(usual) {
         Ok(Some(resolver)) => resolver.appears_at.unwrap_or_else(|| usual.to_owned()),
-        // Without one, the C library asks 127.0.0.1 by itself.
+        // Without this file the C library queries 127.0.0.1 by itself.
         Ok(None) if tree.host_path(usual).is_some() => return Ok(()),
         Ok(None) => usual.to_owned(),
-        // A link that leads nowhere on the host leads nowhere inside.
+        // The link leads nowhere on the host, so it leads nowhere inside.
         Err(_unreadable) => return Ok(()),
     };
     tree.made_file(&place, 0o644, Text::literal(CONFIGURATION), false, Rights::READ_FILE)
 }
 
-/// The processes inside; last, because init makes the file system meanwhile.
+/// Shows the processes inside. This comes last, because init makes the file system meanwhile.
 pub(crate) fn processes(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     tree.directory(Path::new("/proc"), 0o755)?;
     tree.push(Step::Processes {
@@ -270,8 +270,8 @@ pub(crate) fn processes(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// For a command that is root on the host too: what the kernel lets that user change is frozen,
-/// what only that user reads is hidden.
+/// For a command that is also root on the host: makes kernel files read-only that root may change, and hides files that
+/// only root may read.
 pub(crate) fn restrain_root(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
     for path in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"] {
         if facts.kind(Path::new(path)) != Kind::Missing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names, files and contents that may not be executed in a scope.
+//! The names, files and contents that may not be executed in a scope.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ pub const LONGEST_NAME: usize = 63;
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
-    /// Of 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut hash = [0; 32];
@@ -43,16 +43,16 @@ impl std::fmt::Display for Hash {
 pub struct Denied {
     /// Names without directories.
     pub names: BTreeSet<String>,
-    /// Paths: the files that are there when the settings are read, whatever they are called later.
+    /// Paths. Each names the file that is there when the settings are read; renaming that file doesn't help.
     pub files: BTreeSet<PathBuf>,
-    /// Contents, wherever they are.
+    /// Contents, wherever a file with that content is.
     pub contents: BTreeSet<Hash>,
-    /// What is only in memory.
+    /// Programs that exist only in memory.
     pub memory: bool,
 }
 
 impl Denied {
-    /// Nothing.
+    /// Whether nothing is denied.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether an exec that was told of is denied: what the daemon asks in the profiles `session` and `strict`.
+//! Decides whether a reported exec is denied. The daemon uses this in the profiles `session` and `strict`.
 //!
-//! It sees more than the kernel side: contents, and files that a program was told to run, as in `sh FILE`, `python FILE`
-//! or `ld.so FILE`. It hears of an exec only after it happened.
+//! The daemon sees more than the programs in the kernel: contents, and files that a program was told to run, as in `sh
+//! FILE`, `python FILE` or `ld.so FILE`. It learns of an exec only after the exec happened.
 
 use crate::denied::{Denied, Hash};
 use palisade_protocol::scope::Profile;
 
-/// A file that an exec is about.
+/// A file that an exec uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Candidate {
     /// Its name, without directories.
     pub name: Option<String>,
-    /// It is one of the files that were denied by path.
+    /// Whether it is one of the files that were denied by path.
     pub listed: bool,
-    /// Its content, where somebody wants to know.
+    /// The hash of its content, if the settings deny contents.
     pub content: Option<Hash>,
-    /// It is only in memory.
+    /// Whether it exists only in memory.
     pub memory: bool,
 }
 
 /// Why an exec is denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The file is.
+    /// The file is denied by path.
     File,
-    /// Its name is.
+    /// The file's name is denied.
     Name,
-    /// Its content is.
+    /// The file's content is denied.
     Content,
-    /// It is only in memory.
+    /// The file exists only in memory.
     Memory,
-    /// An argument names a file that is.
+    /// An argument names a denied file.
     Argument,
 }
 
 impl Reason {
-    /// In words.
+    /// The reason in words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -49,14 +49,14 @@ impl Reason {
     }
 }
 
-/// Programs that run files which their arguments name, by the beginnings of their names.
+/// Programs that run files named in their arguments, by the beginnings of their names.
 const INTERPRETERS: [&str; 22] = [
     "ld-linux", "ld-musl", "ld.so", "ld64", "sh", "bash", "dash", "zsh", "ksh", "mksh", "fish", "busybox",
     "python", "pypy", "perl", "ruby", "node", "bun", "deno", "php", "lua", "tclsh",
 ];
 
-/// Whether a program runs files that its arguments name: of others, an argument that names something denied is no reason
-/// (`rm nc` is no attack). `sh` is exactly that; of the others versions follow.
+/// Whether a program runs files that its arguments name. For other programs, an argument that names something denied is no
+/// reason to deny (`rm nc` is no attack). The name `sh` must match exactly; after the other names a version may follow.
 #[must_use]
 pub fn runs_arguments(program: &str) -> bool {
     INTERPRETERS.iter().any(|name| {
@@ -72,7 +72,7 @@ pub fn judges(profile: Profile, denied: &Denied) -> bool {
     matches!(profile, Profile::Session | Profile::Strict) && !denied.is_nothing()
 }
 
-/// Why an exec is denied, if it is: of the executed file, and of the files that its arguments name.
+/// Why an exec is denied, if it is. Judges the executed files and the files that the arguments name.
 #[must_use]
 pub fn judge(denied: &Denied, executed: &[Candidate], arguments: &[Candidate]) -> Option<Reason> {
     let of = |candidate: &Candidate| {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A scope is a marked subtree of processes; what runs in it is watched, warned about, killed or refused by the kernel.
+//! The settings of scopes, and the daemon's decisions about execs in them.
 //!
-//! Who is marked and what becomes of an exec is decided in the kernel (crate `bpf`); the daemon holds the scopes. Here is
-//! what both are told, and what the daemon decides by itself. In reading order:
+//! A scope is a marked subtree of processes. The kernel watches what runs in it, warns about it, kills it or refuses it.
+//! The programs in the kernel (crate `bpf`) decide which processes are marked and what happens to an exec; the daemon keeps
+//! the list of scopes. This crate holds the settings for both, and the decisions that the daemon makes itself. In reading
+//! order:
 //!
 //! - [`settings`]: `scopes.toml`: depth, profile, and what is denied
-//! - [`denied`]: names, files and contents that may not be executed in a scope
-//! - [`judge`]: whether an exec that was told of is one of these
+//! - [`denied`]: the names, files and contents that may not be executed in a scope
+//! - [`judge`]: decides whether a reported exec is one of these
 #![forbid(unsafe_code)]
 
 pub mod denied;

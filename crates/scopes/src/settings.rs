@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How scopes are set up: `scopes.toml`.
+//! Reads the settings of scopes: `scopes.toml`.
 
 use crate::denied::{Denied, Hash, LONGEST_NAME};
 use palisade_protocol::scope::{Depth, MOST_ANCESTRY, Profile};
@@ -7,35 +7,35 @@ use palisade_text::Show as _;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
-/// The version of the file's language.
+/// The version of the file format.
 pub const SCHEMA: i64 = 1;
 
-/// No settings file is larger, in bytes.
+/// The largest settings file, in bytes.
 pub const LARGEST: usize = 8 << 20;
 
-/// Entries of one kind that may be denied.
+/// The most denied entries of one kind.
 pub const MOST: usize = 60_000;
 
-/// Why settings can't be understood.
+/// Why the settings can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// It isn't what the language allows.
+    /// The text doesn't follow the file format.
     #[error("can't understand {}: {message}", path.shown())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where and what, as the parser says it, with a caret below the place.
+        /// The parser's message: where and what, with a caret below the place.
         message: String,
     },
-    /// Another version of the language.
+    /// The file has another version of the format.
     #[error("{} has schema {found}, and this version understands {SCHEMA}", path.shown())]
     Schema {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The file's version.
         found: i64,
     },
-    /// A value that can't be.
+    /// A value that isn't allowed.
     #[error("{}: {key}: {value:?} {what}", path.shown())]
     Value {
         /// The file.
@@ -47,7 +47,7 @@ pub enum SettingsError {
         /// What is wrong with it.
         what: &'static str,
     },
-    /// It can't be read.
+    /// The file can't be read.
     #[error("can't read {}: {source}", path.shown())]
     Read {
         /// The file.
@@ -55,7 +55,7 @@ pub enum SettingsError {
         /// Why.
         source: std::io::Error,
     },
-    /// Larger than [`LARGEST`].
+    /// The file is larger than [`LARGEST`].
     #[error("{} has {size} bytes, and {LARGEST} are the most", path.shown())]
     TooLarge {
         /// The file.
@@ -79,16 +79,16 @@ impl SettingsError {
     }
 }
 
-/// What holds for all scopes.
+/// The settings that apply to all scopes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// How far below a mark a process may be.
     pub depth: Depth,
-    /// How much is made of what happens.
+    /// How strictly the daemon handles what happens.
     pub profile: Profile,
     /// What may not be executed.
     pub denied: Denied,
-    /// Each scope tells of rare system calls.
+    /// Whether each scope reports rare system calls.
     pub calls: bool,
 }
 
@@ -133,7 +133,7 @@ struct Events {
 }
 
 impl Settings {
-    /// Reads a file; one that isn't there says nothing.
+    /// Reads a file. A missing file gives the default settings.
     ///
     /// # Errors
     /// If it can't be read or understood.
@@ -150,10 +150,10 @@ impl Settings {
         Self::parse(&std::fs::read_to_string(path).map_err(failed)?, path)
     }
 
-    /// Understands the text of a file; `path` is for words only.
+    /// Parses the text of a file; `path` is only for error messages.
     ///
     /// # Errors
-    /// If it isn't what the language allows.
+    /// If the text doesn't follow the file format.
     pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
         let file: File = toml::from_str(text).map_err(|error| SettingsError::Malformed {
             path: path.into(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `$'…'` comes to.
+//! Decodes the escapes of `$'…'`.
 
-/// What the text in `$'…'` comes to.
+/// The decoded text of `$'…'`.
 #[must_use]
 pub fn ansi(text: &str) -> String {
     let mut bytes: Vec<u8> = Vec::with_capacity(text.len());
@@ -62,7 +62,7 @@ pub fn ansi(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The number of at most `most` digits that a text begins with, and how many there are.
+/// The number that a text begins with, of at most `most` digits, and how many digits there are.
 fn number(text: &str, radix: u32, most: usize) -> (Option<u32>, usize) {
     let digits = text.bytes().take(most).take_while(|byte| char::from(*byte).is_digit(radix)).count();
     (u32::from_str_radix(text.get(..digits).unwrap_or_default(), radix).ok(), digits)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Words that give a variable its value.
+//! Recognises words that assign a value to a variable.
 
 use std::ops::Range;
 
@@ -11,18 +11,18 @@ use crate::{quote, scan};
 pub struct Assignment<'t> {
     /// The variable's name.
     pub name: &'t str,
-    /// What stands in `[…]`, if anything does.
+    /// The text in `[…]`, if there is one.
     pub index: Option<&'t str>,
     /// `+=`
     pub appends: bool,
     /// Where the value is in the word.
     pub value: Range<usize>,
-    /// The value is `(…)`; `value` is what is in it.
+    /// The value is an array `(…)`; `value` is the range between its brackets.
     pub is_array: bool,
 }
 
 impl<'t> Assignment<'t> {
-    /// What a word assigns, if it does.
+    /// The assignment in a word; `None` if the word assigns nothing.
     #[must_use]
     pub fn of(word: &'t str) -> Option<Self> {
         let bytes = word.as_bytes();
@@ -52,7 +52,7 @@ pub(crate) fn index_end(text: &[u8], start: usize) -> usize {
     if length == 0 || rest.get(length) != Some(&b'[') {
         return start;
     }
-    // An index is short; what it is searched for in has an end.
+    // An index is short, so the search for its end is limited.
     let reach = rest.get(..rest.len().min(length + LONGEST_INDEX)).unwrap_or_default();
     match close(reach, length + 1, Bracket::Index) {
         (end, true) if rest.get(end) == Some(&b'=') => start + end,
@@ -61,10 +61,10 @@ pub(crate) fn index_end(text: &[u8], start: usize) -> usize {
     }
 }
 
-/// Longer indices aren't looked for, in bytes.
+/// The length up to which an index is searched for, in bytes.
 const LONGEST_INDEX: usize = 128;
 
-/// The places of an array's elements in the text between its brackets.
+/// The ranges of an array's elements in the text between its brackets.
 pub fn elements(text: &str) -> impl Iterator<Item = Range<usize>> {
     let bytes = text.as_bytes();
     let mut at = 0;

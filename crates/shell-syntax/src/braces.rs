@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What braces in a word expand to.
+//! Expands the braces in a word.
 
 use crate::bracket::{Bracket, close};
 use crate::quote;
 use crate::scan;
 
-/// What braces expand to, textually; `None` without any. At most `most` results.
+/// The texts that a word's braces expand to, at most `most`; `None` if the word has no braces.
 #[must_use]
 pub fn braces(word: &str, most: usize) -> Option<Vec<String>> {
     let mut results = vec![String::new()];
@@ -34,7 +34,7 @@ pub fn braces(word: &str, most: usize) -> Option<Vec<String>> {
     expanded.then_some(results)
 }
 
-/// What comes before the first unquoted `{…}`, what is in it and what comes after it.
+/// The text before the first unquoted `{…}`, the text in it, and the text after it.
 fn group(text: &str) -> Option<(&str, &str, &str)> {
     let bytes = text.as_bytes();
     let mut at = 0;

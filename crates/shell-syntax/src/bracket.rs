@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where quotes and brackets end that hold more than text. No byte is looked at twice, and what lies in each other lies
-//! in a list, not on the stack.
+//! Finds the ends of quotes and brackets that can contain nested ones. No byte is examined twice. Nesting uses a list
+//! and not the stack.
 
 use crate::document::Waiting;
 use crate::quote::{self, Closed, is_blank};
 
-/// What is to be closed.
+/// The kind of quote or bracket to close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bracket {
     /// `"…"`
     Double,
     /// Backquotes.
     Back,
-    /// `${…}`: `'` quotes in it as bash has it, within `"…"`, too.
+    /// `${…}`. As in bash, `'` is a quote in it, also within `"…"`.
     Parameter,
-    /// `(…)` with commands: `$(…)`, `<(…)`, and groups in it.
+    /// `(…)` with commands: `$(…)`, `<(…)`, and groups in these.
     Commands,
     /// `(…)` with words: elements of an array, patterns.
     Words,
@@ -38,11 +38,11 @@ impl Bracket {
 
 struct Level {
     bracket: Bracket,
-    /// How many `case` are open: `)` ends their patterns.
+    /// The number of open `case`: in their patterns, `)` ends the pattern.
     cases: u32,
-    /// A command's name would stand here.
+    /// A command's name may come next.
     fresh: bool,
-    /// Here-documents whose lines follow this one.
+    /// Here-documents that begin after this line.
     waiting: Waiting,
 }
 
@@ -52,7 +52,7 @@ impl Level {
     }
 }
 
-/// The index after what closes `bracket`, whose inside begins at `at`.
+/// The index after the end of `bracket`. Its content begins at `at`.
 pub(crate) fn close(text: &[u8], at: usize, bracket: Bracket) -> Closed {
     let mut closing = Closing { text, at, levels: vec![Level::new(bracket)] };
     while closing.at < text.len() {
@@ -131,7 +131,7 @@ impl Closing<'_> {
             && byte == b')'
             && level.cases > 0
         {
-            // The end of a pattern.
+            // This `)` ends a pattern of `case`.
             level.fresh = true;
             return;
         }

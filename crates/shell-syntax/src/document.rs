@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Here-documents: which lines are theirs.
+//! Finds the lines that belong to here-documents.
 
 use std::ops::Range;
 
 use crate::quote;
 
-/// Here-documents that were announced in a line that hasn't ended yet.
+/// Here-documents that began in the current line. Their text follows this line.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(Vec<(Vec<u8>, bool)>);
 
 impl Waiting {
-    /// Takes the delimiter that stands behind `<<`; gives the index after it.
+    /// Adds the delimiter after `<<`. Returns the index after it.
     pub(crate) fn add(&mut self, text: &[u8], at: usize) -> usize {
         let tabs = text.get(at) == Some(&b'-');
         let mut at = at + usize::from(tabs);
@@ -22,7 +22,7 @@ impl Waiting {
         end
     }
 
-    /// The index after the documents, which begin at `at`.
+    /// The index after the texts of these here-documents, which begin at `at`.
     pub(crate) fn skip(&mut self, text: &[u8], mut at: usize) -> usize {
         for (delimiter, tabs) in self.0.drain(..) {
             at = body(text, at, &delimiter, tabs).1;
@@ -31,7 +31,7 @@ impl Waiting {
     }
 }
 
-/// The index after the delimiter that begins at `at`. What would be expanded in a word is text in it.
+/// The index after the delimiter that begins at `at`. In a delimiter nothing is expanded.
 pub(crate) fn delimiter_end(text: &[u8], mut at: usize) -> usize {
     while let Some(&byte) = text.get(at) {
         at = match byte {
@@ -48,12 +48,13 @@ pub(crate) fn delimiter_end(text: &[u8], mut at: usize) -> usize {
     at.min(text.len())
 }
 
-/// What a delimiter is without its quotes.
+/// The delimiter without its quotes.
 pub(crate) fn delimiter(raw: &[u8]) -> Vec<u8> {
     raw.iter().copied().filter(|byte| !b"'\"\\".contains(byte)).collect()
 }
 
-/// The lines from `start` on up to the delimiter, the index after it, and whether it was there.
+/// The range of the lines from `start` up to the delimiter, the index after the delimiter, and whether the delimiter
+/// was found.
 pub(crate) fn body(text: &[u8], start: usize, delimiter: &[u8], tabs: bool) -> (Range<usize>, usize, bool) {
     let mut at = start.min(text.len());
     while at < text.len() {

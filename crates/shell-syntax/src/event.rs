@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a text comes to, in order.
+//! The events that a reader produces for a text, in order.
 
 use std::ops::Range;
 
-/// A step through a text. Places are in the text, in bytes.
+/// One event. All ranges are in the text, in bytes.
 ///
-/// A command is its [`Assignment`](Event::Assignment)s, [`Word`](Event::Word)s and [`Redirect`](Event::Redirect)s up to
-/// the [`End`](Event::End) after them. Groups of commands lie between [`Open`](Event::Open) and [`Shut`](Event::Shut);
-/// what is redirected behind `Shut` is of the group.
+/// A command is its [`Assignment`](Event::Assignment)s, [`Word`](Event::Word)s and [`Redirect`](Event::Redirect)s, up
+/// to the [`End`](Event::End) after them. A group of commands lies between [`Open`](Event::Open) and
+/// [`Shut`](Event::Shut). Redirections after `Shut` belong to the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A command's name or, after it, an argument.
+    /// A command's name, or one of its arguments.
     Word(Range<usize>),
     /// `name=value` before a command's name; see [`Assignment`](crate::Assignment).
     Assignment(Range<usize>),
-    /// Where a command's input comes from, or its output goes.
+    /// A redirection of a command's input or output.
     Redirect(Redirect),
-    /// `(…)` among a command's words, and what is in it: commands to fish, patterns to zsh, nothing to bash.
+    /// The content of `(…)` among a command's words. For fish these are commands, for zsh patterns; for bash it is an
+    /// error.
     Foreign(Range<usize>),
-    /// `((…))`, what is in it.
+    /// The content of `((…))`.
     Sum(Range<usize>),
-    /// `[[`: the words of a test follow, without its operators' brackets and signs, as arguments.
+    /// `[[`: the words of a test follow as arguments, without brackets and operators.
     Test(Range<usize>),
-    /// The variable of a loop: its values follow as items.
+    /// The variable of a loop; its values follow as items.
     Variable(Range<usize>),
-    /// A value of a loop's variable, or what `case` looks at. Until the next `End`.
+    /// A value of a loop's variable, or the word of `case`. The items end with the next `End`.
     Item(Range<usize>),
     /// A pattern of `case`.
     Pattern(Range<usize>),
-    /// The name of a function, whose body follows.
+    /// The name of a function. The function's body follows.
     Function(Range<usize>),
     /// A group of commands begins.
     Open,
-    /// It ends.
+    /// The group ends.
     Shut,
-    /// A command ends, or would have ended.
+    /// A command ends. It may be empty.
     End(End),
 }
 
@@ -45,7 +46,7 @@ pub enum End {
     Plain,
     /// By `&`.
     Background,
-    /// By `|`: what it writes is what the next one reads.
+    /// By `|`: its output is the input of the next command.
     Pipe,
 }
 
@@ -54,9 +55,9 @@ pub enum End {
 pub struct Redirect {
     /// What it does.
     pub operator: Operator,
-    /// The number before it; for `{name}` a number that no script uses.
+    /// The number before the operator. For `{name}`, a number that no script uses.
     pub descriptor: Option<u32>,
-    /// The word behind it.
+    /// The word after the operator.
     pub target: Range<usize>,
     /// The lines of a here-document.
     pub document: Option<Document>,
@@ -65,11 +66,11 @@ pub struct Redirect {
 /// The lines of a here-document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Where they are.
+    /// The range of the lines.
     pub body: Range<usize>,
-    /// Variables and substitutions in them count.
+    /// Variables and substitutions in the lines are expanded.
     pub is_expanded: bool,
-    /// Tabs at the beginning of a line don't count.
+    /// Tabs at the beginning of a line are removed.
     pub without_tabs: bool,
 }
 
@@ -95,7 +96,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The operator that a text begins with, and its length.
+    /// The operator at the beginning of a text, and its length.
     pub(crate) fn of(text: &[u8]) -> (Self, usize) {
         const ALL: [(&[u8], Operator); 12] = [
             (b"&>>", Operator::Append),

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a text leaves the grammar.
+//! Describes where a text violates the grammar.
 
 use std::fmt;
 
-/// The first place at which a shell would refuse a text, and why.
+/// The first place at which a shell would refuse a text, and the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: FaultKind,
-    /// Where, in bytes.
+    /// The place, in bytes.
     pub at: usize,
-    /// In words.
+    /// The message.
     pub words: &'static str,
 }
 
-/// What is wrong with a text.
+/// The kind of error in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultKind {
-    /// Something is open at the end.
+    /// A quote or group is still open at the end.
     Open,
-    /// Something stands where it may not.
+    /// A word or sign stands where it isn't allowed.
     Stray,
 }
 

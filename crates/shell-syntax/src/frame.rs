@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Groups of commands that aren't closed yet, and which word may come next in them.
+//! The groups of commands that are still open, and the words that may come next in them.
 
-/// What a group is.
+/// The kind of group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     If,
@@ -14,16 +14,16 @@ pub(crate) enum Group {
     Paren,
 }
 
-/// How far a group is.
+/// The stage that a group has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// What `if` and `while` ask.
+    /// The condition of `if` or `while`.
     Condition,
-    /// What `for` and `case` say before their commands.
+    /// The words of `for` or `case` before the commands.
     Header,
     /// The commands.
     Body,
-    /// Behind `else`.
+    /// After `else`.
     Else,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Stage {
 pub(crate) struct Frame {
     pub(crate) group: Group,
     pub(crate) stage: Stage,
-    /// A command began since the last word that may need one.
+    /// A command has begun since the last word that requires one.
     pub(crate) is_filled: bool,
 }
 
@@ -40,7 +40,7 @@ impl Frame {
         Self { group, stage, is_filled: false }
     }
 
-    /// The stage that a word leads to from this one; `None`: it may not stand here.
+    /// The stage that follows after `word`; `None` if the word isn't allowed at this stage.
     pub(crate) fn after(&self, word: &str) -> Option<Stage> {
         match (word, self.group, self.stage) {
             ("then", Group::If, Stage::Condition)
@@ -52,7 +52,7 @@ impl Frame {
         }
     }
 
-    /// Whether a word, or `)`, ends the group.
+    /// Whether `word`, which may be `)`, ends the group.
     pub(crate) fn ends_with(&self, word: &str) -> bool {
         match self.group {
             Group::If => word == "fi" && matches!(self.stage, Stage::Body | Stage::Else),
@@ -63,7 +63,8 @@ impl Frame {
         }
     }
 
-    /// Whether the group may be as empty as it is. Only commands of `case`, and the list of `for`, may.
+    /// Whether the group has the commands that it needs. Only the commands of `case` and the list of `for` may be
+    /// empty.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_filled || self.group == Group::Case || self.stage == Stage::Header
     }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shell text, read: what commands it has, which words they have, and which parts a word has. Nothing is executed, and
-//! nothing is looked up: a text comes in, places in it come out.
+//! Parses shell text: its commands, their words, and the parts of a word. Nothing is executed, and nothing is looked
+//! up: the input is a text, the output is ranges in it.
 //!
-//! The grammar is bash's, with what POSIX shells share with it. A text that bash would refuse is read all the same, as
-//! far as it goes; the [`Fault`] says where the grammar was left first. What isn't closed ends with the text.
+//! The grammar is bash's, and what POSIX shells share with it. A text that bash would refuse is parsed as far as
+//! possible; the [`Fault`] gives the first place that violates the grammar. An open quote or group ends with the text.
 //!
-//! Time and memory grow with the length of the text, whatever the text is, and the depth of the stack is fixed: groups
-//! of commands lie in a list, and texts within texts (substitutions) are read when the caller asks for it, with a
-//! [`Reader`] of their own.
+//! Time and memory grow with the length of the text, whatever the text is. The depth of the stack is fixed: groups of
+//! commands are in a list, and a nested text (a substitution) is parsed only when the caller creates a [`Reader`] for
+//! it.
 //!
 //! In reading order:
 //!
-//! - [`Event`], [`End`], [`Redirect`]: what a text comes to, in order
-//! - [`Reader`]: the events of a text; with it `frame`, the groups that are open, and [`Fault`]
-//! - [`Part`], [`parts`]: what is in a word; [`Parameter`]: what is in `${…}`; [`ansi`]: what is in `$'…'`
-//! - [`Assignment`], [`braces`]: words with a meaning of their own
+//! - [`Event`], [`End`], [`Redirect`]: the events of a text, in order
+//! - [`Reader`]: produces the events; with it `frame`, the open groups, and [`Fault`]
+//! - [`Part`], [`parts`]: the parts of a word; [`Parameter`]: the content of `${…}`; [`ansi`]: the content of `$'…'`
+//! - [`Assignment`], [`braces`]: words with a special meaning
 //! - `quote`, `bracket`, `scan`: where quotes, brackets and words end
 #![forbid(unsafe_code)]
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is in `${…}`.
+//! Splits the content of `${…}`.
 
 use crate::quote;
 
-/// The text in `${…}`, taken apart.
+/// The content of `${…}`, split into its components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parameter<'t> {
     /// `${!name}`
     pub is_indirect: bool,
-    /// A name, a number, or one character with a meaning.
+    /// A name, a number, or a special character.
     pub name: &'t str,
-    /// What follows the name: an index, an operator with its words.
+    /// The text after the name: an index, or an operator with its words.
     pub operation: &'t str,
 }
 
 impl<'t> Parameter<'t> {
-    /// Takes apart what stands between the braces.
+    /// Splits the text between the braces.
     #[must_use]
     pub fn of(body: &'t str) -> Self {
         let (is_indirect, rest) = match body.strip_prefix('!') {
@@ -30,7 +30,7 @@ impl<'t> Parameter<'t> {
         Self { is_indirect, name, operation }
     }
 
-    /// The operator, with `:` or without (`-`, `=`, `+`, `?`), that stands behind the name, and its word.
+    /// The operator after the name (`-`, `=`, `+` or `?`, each with `:` or without), and its word.
     #[must_use]
     pub fn default(&self) -> Option<(u8, &'t str)> {
         let bare = self.operation.strip_prefix(':').unwrap_or(self.operation);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is in a word: text, quotes, escapes, variables, substitutions.
+//! Splits a word into its parts: text, quotes, escapes, variables, substitutions.
 
 use std::ops::Range;
 
@@ -7,43 +7,43 @@ use crate::bracket::{Bracket, close};
 use crate::quote::{self, Closed, is_name_start};
 use crate::scan;
 
-/// A part of a word. Places are in the text that was taken apart.
+/// A part of a word. All ranges are in the text that is split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Part {
-    /// It means itself.
+    /// Text without a special meaning.
     Text(Range<usize>),
-    /// One character behind a backslash.
+    /// One character after a backslash.
     Escaped(Range<usize>),
-    /// What is in `'…'`.
+    /// The content of `'…'`.
     Single(Range<usize>),
-    /// What is in `$'…'`; see [`ansi`](crate::ansi()).
+    /// The content of `$'…'`; see [`ansi`](crate::ansi()).
     Ansi(Range<usize>),
-    /// What is in `"…"`; it has parts of its own, with [`Quoting::Double`].
+    /// The content of `"…"`; it can be split with [`Quoting::Double`].
     Double(Range<usize>),
     /// A text in backquotes, with its backslashes.
     Backquoted(Range<usize>),
     /// A text in `$(…)`.
     Command(Range<usize>),
-    /// What is in `$((…))`.
+    /// The content of `$((…))`.
     Sum(Range<usize>),
     /// A text in `<(…)`.
     Readable(Range<usize>),
     /// A text in `>(…)`.
     Writable(Range<usize>),
-    /// What is in `${…}`; see [`Parameter`](crate::Parameter).
+    /// The content of `${…}`; see [`Parameter`](crate::Parameter).
     Parameter(Range<usize>),
-    /// A name, or one character with a meaning: `$name`, `$?`.
+    /// A name or a special character: `$name`, `$?`.
     Variable(Range<usize>),
 }
 
-/// In which quotes a text stands.
+/// The quotes around a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quoting {
-    /// In none.
+    /// No quotes.
     Plain,
-    /// In `"…"`.
+    /// `"…"`.
     Double,
-    /// In a here-document that is expanded.
+    /// A here-document whose text is expanded.
     Document,
 }
 
@@ -53,7 +53,7 @@ pub fn parts(text: &str, quoting: Quoting) -> Parts<'_> {
     Parts { text, quoting, at: 0 }
 }
 
-/// The parts of a text, one after the other.
+/// An iterator over the parts of a text.
 #[derive(Debug, Clone)]
 pub struct Parts<'t> {
     text: &'t str,
@@ -69,7 +69,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Text that means itself, one character of it at least.
+    /// Text without a special meaning, at least one character of it.
     fn text(&mut self) -> Part {
         let start = self.at;
         let rest = self.text.as_bytes().get(start + 1..).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Iterator for Parts<'_> {
                 let closed = quote::ansi(bytes, at + 2);
                 Part::Ansi(self.enclosed(2, closed, 1))
             }
-            // Translated: as good as without.
+            // `$"…"` is translated text; it is treated like `"…"`.
             (b'$', Some(b'"')) if plain => {
                 let closed = close(bytes, at + 2, Bracket::Double);
                 Part::Double(self.enclosed(2, closed, 1))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where quotes end that hold nothing but text.
+//! Finds the ends of quotes that contain only text.
 
-/// Where something ends, and whether it was closed there. What isn't closed ends with the text.
+/// The index of an end, and whether it was closed there. An open quote ends with the text.
 pub(crate) type Closed = (usize, bool);
 
 /// The index after the quote that ends `'…'`, begun before `at`.
@@ -24,12 +24,12 @@ pub(crate) fn ansi(text: &[u8], mut at: usize) -> Closed {
     (text.len(), false)
 }
 
-/// Whether words end at such a byte, and it isn't more than that.
+/// Whether a byte only separates words and has no other meaning.
 pub(crate) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-/// Whether a plain word ends before such a byte.
+/// Whether an unquoted word ends before this byte.
 pub(crate) fn ends_word(byte: u8) -> bool {
     is_blank(byte) || matches!(byte, b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>')
 }
@@ -38,7 +38,7 @@ pub(crate) fn is_name_start(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || byte == b'_'
 }
 
-/// How long the name is that a text begins with.
+/// The length of the name at the beginning of a text.
 pub(crate) fn name_length(text: &[u8]) -> usize {
     if !text.first().copied().is_some_and(is_name_start) {
         return 0;

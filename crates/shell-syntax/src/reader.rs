@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a text to its events.
+//! The reader: produces the events of a text.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,12 +10,12 @@ use crate::fault::{Fault, FaultKind};
 use crate::frame::{Frame, Group, Stage};
 use crate::{assignment, quote, scan};
 
-/// What is being read.
+/// The construct that is being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A command.
     Simple,
-    /// What may stand behind a group: redirections.
+    /// After a group: only redirections may follow.
     Closed,
     /// `for`, before the variable.
     LoopVariable,
@@ -23,42 +23,42 @@ pub(crate) enum Kind {
     LoopIn,
     /// The values.
     LoopItems,
-    /// `case`, before what is looked at.
+    /// `case`, before its word.
     Subject,
     /// Before `in`.
     CaseIn,
-    /// Patterns; whether there is one.
+    /// Patterns of `case`. The flag says whether there is one already.
     Pattern(bool),
     /// `function`, before the name.
     FunctionName,
-    /// Behind the name.
+    /// After the name.
     FunctionBody,
 }
 
-/// Reads a text: an iterator over its [`Event`]s, in time that grows with the length of the text.
+/// Reads a text: an iterator over its [`Event`]s. The time grows with the length of the text.
 #[derive(Debug)]
 pub struct Reader<'t> {
     pub(crate) text: &'t str,
     pub(crate) at: usize,
-    /// Where the line after here-documents begins.
+    /// The beginning of the line after the here-documents.
     pub(crate) resume: Option<usize>,
     ready: VecDeque<Event>,
     pub(crate) frames: Vec<Frame>,
     pub(crate) kind: Kind,
-    /// There is something of the command.
+    /// The command has at least one element.
     pub(crate) has_begun: bool,
-    /// There is a word of the command.
+    /// The command has at least one word.
     has_words: bool,
-    /// An operator waits for the command behind it.
+    /// An operator requires a command after it.
     pub(crate) is_wanted: bool,
-    /// So many bytes may still be looked through for the end of what isn't `((…))` after all.
+    /// The number of bytes that may still be searched in vain for the end of a `((…))`.
     patience: usize,
     fault: Option<Fault>,
     has_ended: bool,
 }
 
 impl<'t> Reader<'t> {
-    /// Begins to read.
+    /// A reader of this text.
     #[must_use]
     pub fn new(text: &'t str) -> Self {
         Self {
@@ -77,8 +77,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The first place so far at which a shell would refuse the text. Once there are no events left: of the whole text,
-    /// without the texts in its words.
+    /// The first place so far at which a shell would refuse the text. After the last event it covers the whole text,
+    /// but not the texts nested in its words.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         self.fault
@@ -135,7 +135,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whether a command's name, or a word that begins or ends a group, would stand here.
+    /// Whether a command's name, or a word that begins or ends a group, may come next.
     pub(crate) fn is_at_name(&self) -> bool {
         match self.kind {
             Kind::Simple => !self.has_begun,
@@ -194,7 +194,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Something of a command is there.
+    /// An element of a command begins.
     pub(crate) fn begin(&mut self) {
         if self.kind == Kind::FunctionBody {
             self.wrong(FaultKind::Stray, self.at, "a function's body is no group of commands");
@@ -207,7 +207,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The command that was read so far ends.
+    /// Ends the command that was read so far.
     pub(crate) fn finish(&mut self, end: End) {
         match self.kind {
             Kind::LoopVariable | Kind::Subject | Kind::CaseIn | Kind::Pattern(_) => {
@@ -236,7 +236,7 @@ impl<'t> Reader<'t> {
         self.tell(Event::Open);
     }
 
-    /// What must be there before a word, or bracket, that goes on with a group or ends it.
+    /// Checks that nothing is missing before a word or bracket that continues or ends a group.
     pub(crate) fn check_complete(&mut self, at: usize) {
         if self.is_wanted || self.frames.last().is_some_and(|frame| !frame.is_complete()) {
             self.wrong(FaultKind::Stray, at, "a group goes on or ends where a command is missing");
@@ -244,7 +244,7 @@ impl<'t> Reader<'t> {
         self.is_wanted = false;
     }
 
-    /// The innermost group ends, by `word` at `at`.
+    /// Ends the innermost group with `word` at `at`.
     pub(crate) fn shut(&mut self, at: usize, word: &str) {
         self.check_complete(at);
         self.finish(End::Plain);
@@ -260,7 +260,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// At `(`: a group, a sum, or nothing that is known.
+    /// At `(`: a group, a sum, or neither.
     fn open_bracket(&mut self) {
         let at = self.at;
         match self.kind {
@@ -290,7 +290,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What is in the `((…))` that begins here, if one does; goes behind it.
+    /// The content of the `((…))` that begins here; `None` if none begins. Moves behind it.
     fn sum(&mut self) -> Option<Range<usize>> {
         let at = self.at;
         if self.byte(1) != Some(b'(') {
@@ -309,7 +309,7 @@ impl<'t> Reader<'t> {
         None
     }
 
-    /// `for name (…)`, as zsh has it.
+    /// `for name (…)`, a form of zsh.
     fn loop_list(&mut self) {
         let at = self.at;
         let (end, closed) = close(self.bytes(), at + 1, Bracket::Words);
@@ -361,7 +361,7 @@ impl<'t> Reader<'t> {
         if !closed {
             self.wrong(FaultKind::Open, at, "a quote or bracket isn't closed");
         }
-        // A byte that nothing else knows, for one.
+        // At least one character is taken, for example a byte without a meaning.
         let end = self.text.ceil_char_boundary(end.max(at + 1));
         self.at = end;
         let raw = self.text.get(at..end).unwrap_or_default();
@@ -407,7 +407,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The index behind the `()` that follows here, if it does.
+    /// The index after the `()` at this place, if there is one.
     fn after_brackets(&self) -> Option<usize> {
         let blanks = |at: usize| {
             let rest = self.bytes().get(at..).unwrap_or_default();
@@ -425,7 +425,7 @@ impl<'t> Reader<'t> {
         self.kind = Kind::FunctionBody;
     }
 
-    /// A word of a command, or one that begins, goes on with or ends a group.
+    /// A word of a command, or a word that begins, continues or ends a group.
     fn command_word(&mut self, raw: &str, range: Range<usize>) {
         if self.is_at_name() {
             if self.reserved(raw, range.clone()) {
@@ -451,7 +451,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// `[[ … ]]`, whose first word is at `range`.
+    /// `[[ … ]]`. Its first word is at `range`.
     pub(crate) fn test(&mut self, range: Range<usize>) {
         let start = range.start;
         self.begin();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Redirections and here-documents.
+//! Parses redirections and here-documents.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use crate::reader::{Kind, Reader};
 use crate::{document, quote, scan};
 
 impl Reader<'_> {
-    /// The number, or `{name}`, before a redirection's sign, and its length.
+    /// The number or `{name}` before a redirection's operator, and its length.
     pub(crate) fn descriptor(&self, byte: u8) -> Option<(usize, Option<u32>)> {
         let rest = self.bytes().get(self.at..).unwrap_or_default();
         let (length, descriptor) = if byte == b'{' {
             let length = quote::name_length(rest.get(1..).unwrap_or_default());
-            // The shell gives the first number from 10 on that is free.
+            // The shell assigns the first free number from 10 on.
             (if length > 0 && rest.get(length + 1) == Some(&b'}') { length + 2 } else { 0 }, Some(10))
         } else {
             let length = rest.iter().take(4).take_while(|byte| byte.is_ascii_digit()).count();
@@ -25,7 +25,7 @@ impl Reader<'_> {
         follows.then_some((length, descriptor))
     }
 
-    /// At a redirection's sign, behind its number.
+    /// Parses a redirection at its operator, after its number.
     pub(crate) fn redirect(&mut self, descriptor: Option<u32>) {
         let start = self.at;
         let rest = self.bytes().get(start..).unwrap_or_default();
@@ -62,7 +62,7 @@ impl Reader<'_> {
         self.tell(Event::Redirect(Redirect { operator, descriptor, target, document }));
     }
 
-    /// The lines behind this one up to the delimiter.
+    /// The lines after the current line, up to the delimiter.
     fn document(&mut self, target: Range<usize>, without_tabs: bool) -> Document {
         let raw = self.bytes().get(target.clone()).unwrap_or_default();
         let is_expanded = !raw.iter().any(|byte| b"'\"\\".contains(byte));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Words that begin, go on with or end a group of commands.
+//! Handles words that begin, continue or end a group of commands.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::frame::{Group, Stage};
 use crate::reader::{Kind, Reader};
 
 impl Reader<'_> {
-    /// Where a command's name would stand: whether `raw`, at `range`, is more than that.
+    /// Handles `raw`, at `range`, where a command's name may stand. Returns whether it is a reserved word.
     pub(crate) fn reserved(&mut self, raw: &str, range: Range<usize>) -> bool {
         match raw {
             "if" => self.open(Group::If, Stage::Condition),
@@ -67,7 +67,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `{`: a group, or the body of a loop whose list stands before it.
+    /// `{`: begins a group, or the body of a loop after its list.
     fn brace(&mut self) {
         if let Some(frame) = self.frames.last_mut()
             && frame.group == Group::For
@@ -99,7 +99,7 @@ impl Reader<'_> {
     }
 }
 
-/// How far a name goes that stands before a group of commands: `coproc NAME {`.
+/// The end of a name before a group of commands: `coproc NAME {`.
 fn name_of_group(text: &str) -> usize {
     let blank = |letter: char| letter == ' ' || letter == '\t';
     let begun = text.trim_start_matches(blank);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where words and lines end.
+//! Finds the ends of words and lines.
 
 use crate::assignment;
 use crate::bracket::{Bracket, close};
@@ -23,7 +23,7 @@ pub(crate) fn word(text: &[u8], start: usize) -> Closed {
     (at, true)
 }
 
-/// Where what begins at `at` ends; `None` if it is one byte of text or the word's end.
+/// The end of the quote or bracket that begins at `at`; `None` if there is only one byte of text, or the word's end.
 fn step(text: &[u8], at: usize, byte: u8, before: Option<u8>) -> Option<Closed> {
     Some(match (byte, text.get(at + 1)) {
         (b'\\', _) => (at + 2, true),
@@ -43,13 +43,13 @@ fn step(text: &[u8], at: usize, byte: u8, before: Option<u8>) -> Option<Closed> 
     })
 }
 
-/// Of the `$(…)` whose inside begins at `at`: whether it is a sum, `$((…))`, and where it ends.
+/// For a `$(…)` with its content at `at`: whether it is a sum, `$((…))`, and its end.
 pub(crate) fn substitution(text: &[u8], at: usize) -> (bool, Closed) {
     if text.get(at) != Some(&b'(') {
         return (false, close(text, at, Bracket::Commands));
     }
-    // Either may go on to the end of the text where the other one ends soon, so they are looked for in ever longer
-    // pieces: no more than some times what is found in the end.
+    // The search for one kind may run to the end of the text although the other kind ends soon. So both are searched in
+    // pieces of growing length, and the total work stays a small multiple of the result's length.
     let mut reach = 512_usize;
     loop {
         let piece = text.get(..at.saturating_add(reach)).unwrap_or(text);
@@ -66,7 +66,7 @@ pub(crate) fn substitution(text: &[u8], at: usize) -> (bool, Closed) {
     }
 }
 
-/// The index after the regular expression that begins at `start`: brackets in it hold words together.
+/// The index after the regular expression that begins at `start`. Brackets in it keep words together.
 pub(crate) fn regular_expression(text: &[u8], start: usize) -> Closed {
     let (mut at, mut open) = (start, 0_usize);
     while let Some(&byte) = text.get(at) {
@@ -92,7 +92,7 @@ pub(crate) fn regular_expression(text: &[u8], start: usize) -> Closed {
     (at, true)
 }
 
-/// The index of the line's end from `at` on, with the words that go over it.
+/// The index of the line's end after `at`. Words that span several lines are part of the line.
 pub(crate) fn line_end(text: &[u8], mut at: usize) -> Option<usize> {
     while let Some(&byte) = text.get(at) {
         match byte {

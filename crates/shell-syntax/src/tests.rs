@@ -2,7 +2,7 @@
 use super::*;
 use std::time::{Duration, Instant};
 
-/// The events of a text, in short.
+/// The events of a text in a short notation.
 fn told(text: &str) -> String {
     let raw = |range: &std::ops::Range<usize>| text[range.clone()].to_owned();
     let events = Reader::new(text).map(|event| match event {
@@ -108,7 +108,7 @@ fn a_word_has_parts() {
     assert_eq!(found, expected);
 }
 
-/// Reads a text with the texts in its words, `depth` of them in each other at most; gives the number of events.
+/// Reads a text and the texts nested in its words, down to `depth`. Returns the number of events.
 fn read_all(text: &str, depth: usize) -> usize {
     let mut count = 0;
     let mut inner = Vec::new();
@@ -169,7 +169,7 @@ fn any_text_is_read() {
     });
 }
 
-/// Pieces of shell, put together in any order.
+/// Pieces of shell text, which are joined in any order.
 const PIECES: &[&str] = &[
     "if ",
     "then ",
@@ -239,7 +239,8 @@ fn any_pieces_are_read() {
     });
 }
 
-/// Each piece many times: twice as many take about twice as long. Measured by the best of some, as others run meanwhile.
+/// Repeats each piece many times: twice as many take about twice as long. The best of several runs counts, because
+/// other programs run meanwhile.
 #[test]
 fn time_grows_with_the_length() {
     let more = [
@@ -265,17 +266,17 @@ fn time_grows_with_the_length() {
             started.elapsed()
         };
         let (mut short, mut long) = (Duration::MAX, Duration::MAX);
-        // Once is enough where nothing comes between; the best of twenty tells what it takes.
+        // One run is enough if it isn't disturbed; the best of twenty counts.
         let grows = (0..20).any(|_| {
             (short, long) = (short.min(time(8 << 10)), long.min(time(64 << 10)));
-            // Eight times as long: 64 times the time would be a square's.
+            // The text is eight times as long. With quadratic growth it would take 64 times as long.
             long < short * 32 + Duration::from_millis(20)
         });
         assert!(grows, "{piece:?}: {short:?}, {long:?}");
     }
 }
 
-/// On a small stack, whatever lies in each other.
+/// Nested texts need only a small stack, whatever their depth.
 #[test]
 fn depth_takes_no_stack() {
     let deep = || {

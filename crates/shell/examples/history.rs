@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the index of typed lines costs: `cargo run --release -p palisade-shell --example history [ENTRIES…]`.
 //!
-//! Nanoseconds for each operation: the mean over all queries of a kind, and the slowest query, each taken as the
-//! fastest of several runs, so that what else runs on the machine doesn't count. Queries come in random order, so that
-//! the caches hold what they would hold at a prompt, or less.
+//! Prints nanoseconds for each operation: the mean over all queries of one kind, and the slowest query. Each figure is
+//! the fastest of several runs, so that other programs on the machine don't count. Queries come in random order: the
+//! caches then hold what they would hold at a prompt, or less.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_precision_loss,
@@ -16,7 +16,7 @@ use std::time::Instant;
 use palisade_shell::history::import::{self, Kind, Limits};
 use palisade_shell::history::{Entry, Filter, Found, Index, LIST, Sources, Store, load};
 
-/// Numbers that look random and are the same each time.
+/// Random-looking numbers that are the same in each run.
 struct Dice(u64);
 
 impl Dice {
@@ -56,14 +56,14 @@ fn typical(count: usize) -> Vec<Entry> {
     entries(count, line)
 }
 
-/// All begin with the same 60 bytes.
+/// Lines that all begin with the same 60 bytes.
 fn alike(count: usize) -> Vec<Entry> {
     entries(count, |dice, number| {
         format!("{}{}{number}", "kubectl --namespace=production-eu-west-1 ".repeat(2), dice.roll(100))
     })
 }
 
-/// A thousandth of them of 64 KiB, alike but for the end.
+/// Lines of 64 KiB that differ only at the end. There are `count / 1000` of them.
 fn long(count: usize) -> Vec<Entry> {
     entries(count / 1000, |_dice, number| format!("{}{number:09}", "x".repeat(65_000)))
 }
@@ -81,7 +81,7 @@ fn entries(count: usize, line: impl Fn(&mut Dice, usize) -> String) -> Vec<Entry
         .collect()
 }
 
-/// The mean and the slowest, in nanoseconds.
+/// The mean and the slowest time, in nanoseconds.
 fn time<Q>(queries: &[Q], mut ask: impl FnMut(&Q)) -> (f64, f64) {
     let mean = (0..5).map(|_| {
         let begun = Instant::now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Judges lines from standard input and prints those that wouldn't simply be run, with the rules that say so.
+//! Judges lines from standard input. Prints each line that would not simply be run, with the rules that matched.
 #![forbid(unsafe_code)]
 
 use palisade_shell::classify::{Classifier, Context, Level, Origin, Settings};

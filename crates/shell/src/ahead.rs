@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was typed before the shell's prompt and is nobody's yet, for a shell that can't look itself: fish.
+//! Reads the keys that the user typed before the shell's prompt and that no program has read yet. fish needs this
+//! because it can't look itself.
 //!
-//! Its hook runs this while fish waits for it, so nobody else reads the terminal meanwhile. bash and zsh do the same by
-//! themselves.
+//! fish's hook runs this code and waits for it, so no other process reads the terminal meanwhile. bash and zsh read
+//! these keys themselves.
 
 use std::os::fd::BorrowedFd;
 
@@ -10,12 +11,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp};
 
-/// No more is taken, in bytes.
+/// At most this many bytes are taken.
 const MOST: usize = 64 << 10;
 
-/// Takes what waits in a terminal and says it as a mark says it ([`crate::mark::keys`]). Nothing where the terminal is
-/// somebody else's, or the kernel still edits its lines: what has no line end yet couldn't be taken with the rest, and
-/// would come before it.
+/// Takes the bytes that wait in a terminal and encodes them as in a mark ([`crate::mark::keys`]). Takes nothing if the
+/// terminal belongs to another process group, or if the kernel still edits its lines. In the second case, a line
+/// without its end could not be read with the rest, and it would come before the rest.
 #[must_use]
 pub fn take(terminal: BorrowedFd<'_>) -> Vec<u8> {
     let raw = tcgetattr(terminal).is_ok_and(|settings| !settings.local_modes.contains(LocalModes::ICANON));
@@ -39,7 +40,7 @@ pub fn take(terminal: BorrowedFd<'_>) -> Vec<u8> {
     sent(&taken)
 }
 
-/// Keys as they are sent. A NUL (Ctrl-Space) is in no shell's text, and is left out.
+/// Keys in the encoding of a mark. A NUL (Ctrl-Space) is left out: no shell's text can contain it.
 fn sent(keys: &[u8]) -> Vec<u8> {
     let mut sent = Vec::with_capacity(keys.len());
     for &key in keys {
@@ -85,14 +86,14 @@ mod tests {
                 .map(|&key| if key == b'\n' { b'\r' } else { key })
                 .collect();
             assert_eq!(back, wanted);
-            // A terminal could understand none of it, and no shell's word would end there.
+            // The terminal must not take the bytes for a control sequence, and they must not end the word in a shell.
             assert!(
                 !sent(typed).iter().any(|byte| matches!(byte, 0 | 0x07 | b'\n' | b'\r' | 0x18 | 0x1a | 0x1b))
             );
         });
     }
 
-    /// What this process, with the terminal as its own, finds there.
+    /// What this process finds in a terminal that is its controlling terminal.
     const INSIDE: &str = "PALISADE_AHEAD_INSIDE";
 
     #[test]
@@ -117,7 +118,7 @@ mod tests {
         command.args(["--exact", NAME, "--nocapture"]).env(INSIDE, "1").stdout(Stdio::null());
         let mut child = terminal::start(&mut command, &pair.inner, &[]).unwrap();
         assert!(child.wait().unwrap().success());
-        // From here it isn't ours: nothing is taken, though something waits.
+        // From here on the terminal is not ours: nothing is taken, although bytes wait.
         let mut raw = settings;
         raw.local_modes.remove(LocalModes::ICANON);
         tcsetattr(&pair.inner, OptionalActions::Now, &raw).unwrap();

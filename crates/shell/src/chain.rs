@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands between the keyboard and the shell: modules, one behind the other.
+//! The chain of modules between the keyboard and the shell.
 //!
-//! A key passes the modules in the settings' order until one keeps it. What they want done they put into [`Acts`],
-//! whose memory is there before the first key: nothing is allocated on a key's way.
+//! A key passes the modules in the settings' order until one module keeps it. Modules put what they want done into
+//! [`Acts`]. The memory of [`Acts`] is allocated before the first key, so that no key causes an allocation.
 
 use crate::foreground::Foreground;
 use crate::key::Input;
@@ -14,83 +14,83 @@ use serde::Deserialize;
 use std::fmt::Write as _;
 use std::time::Instant;
 
-/// What a key can mean.
+/// An action that a key can be bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// Nothing: the key is the shell's.
+    /// No action: the key goes to the shell.
     None,
     /// Take all of the ghost text.
     Accept,
-    /// Take its next word.
+    /// Take the next word of the ghost text.
     AcceptWord,
-    /// Take it up to the next slash.
+    /// Take the ghost text up to the next slash.
     AcceptPart,
-    /// Open the list to pick from.
+    /// Open the pick list.
     Pick,
-    /// Remember no more, or again.
+    /// Switch incognito on or off.
     Incognito,
     /// Forget the line that is shown as ghost text.
     Forget,
 }
 
-/// What becomes of a key.
+/// What happens to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// It goes on.
+    /// The key goes on to the next module.
     Forward,
-    /// It ends here.
+    /// The key ends here.
     Swallow,
-    /// It ends here, and what is in [`Acts::typed`] is typed instead.
+    /// The key ends here, and [`Acts::typed`] is typed in its place.
     Replace,
 }
 
-/// What becomes of a line at Enter.
+/// What happens to a line at Enter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ruling {
-    /// It is run.
+    /// The line is run.
     Run,
-    /// It isn't, yet or at all; the hint says why.
+    /// The line isn't run, now or at all. The hint says why.
     Hold,
 }
 
-/// What modules see.
+/// The state that modules see.
 #[derive(Debug)]
 pub struct View<'a> {
     /// What is in the shell's editor.
     pub line: &'a Line,
-    /// Which shell.
+    /// Which shell it is.
     pub shell: Option<Shell>,
-    /// Where it is.
+    /// The shell's working directory.
     pub directory: &'a str,
     /// Columns and rows.
     pub size: (u16, u16),
-    /// Who has the terminal.
+    /// Which program has the terminal.
     pub foreground: &'a Foreground,
-    /// Nothing is to be remembered.
+    /// Nothing is remembered at the moment.
     pub incognito: bool,
-    /// What is shown as ghost text at the moment: the tail, beyond what was typed.
+    /// The ghost text on the screen: only the part after what was typed.
     pub ghost: &'a str,
-    /// The present.
+    /// The current time.
     pub now: Instant,
 }
 
-/// What modules want done.
+/// The changes that modules request.
 #[derive(Debug)]
 pub struct Acts {
-    /// What is typed to the shell.
+    /// Text to type to the shell.
     pub typed: String,
-    /// An action that a key means.
+    /// The action that the pressed key means.
     pub action: Option<Action>,
-    /// Words below the line; kept until the next key.
+    /// Text below the line; it stays until the next key.
     pub hint: String,
     /// Whether [`Acts::hint`] is new.
     pub hinted: bool,
-    /// Words that are printed when the line begins to run.
+    /// Text to print when the line begins to run.
     pub warning: String,
-    /// Incognito is to be this.
+    /// The new state of incognito, if it changes.
     pub incognito: Option<bool>,
-    /// The ghost text is to be found anew.
+    /// The ghost text must be computed again.
     pub renew: bool,
 }
 
@@ -109,7 +109,7 @@ impl Default for Acts {
 }
 
 impl Acts {
-    /// Says something below the line.
+    /// Shows a text below the line.
     pub fn say(&mut self, words: &str) {
         self.hint.clear();
         let end = words.floor_char_boundary(self.hint.capacity());
@@ -117,13 +117,13 @@ impl Acts {
         self.hinted = true;
     }
 
-    /// Says something when the line begins to run.
+    /// Shows a text when the line begins to run.
     pub fn warn(&mut self, words: &str) {
         self.warning.clear();
         let _cannot_fail = write!(self.warning, "{}", words.shown());
     }
 
-    /// Types a text, if there is room for it.
+    /// Types a text, if [`Acts::typed`] has room for it.
     pub fn type_text(&mut self, text: &str) {
         if self.typed.len() + text.len() <= self.typed.capacity() {
             self.typed.push_str(text);
@@ -138,12 +138,12 @@ impl Acts {
     }
 }
 
-/// A line that was run, and what came of it.
+/// A line that was run, and its result.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended<'a> {
     /// The line.
     pub line: &'a str,
-    /// Where.
+    /// The directory in which it ran.
     pub directory: &'a str,
     /// The exit code.
     pub code: i32,
@@ -153,10 +153,11 @@ pub struct Ended<'a> {
 
 /// Something between the keyboard and the shell.
 pub trait Module {
-    /// What it is called in the settings.
+    /// The module's name in the settings.
     fn name(&self) -> &'static str;
 
-    /// Other settings are in force. Says whether it goes on under them with what it knows; else a new one takes its place.
+    /// Other settings are in force. Returns true if the module goes on under them with its present state. Otherwise the
+    /// caller replaces it by a new module.
     fn renew(&mut self, _settings: &Settings) -> bool {
         false
     }
@@ -166,58 +167,58 @@ pub trait Module {
         Flow::Forward
     }
 
-    /// An action; whether it did something. If nobody does, the key goes to the shell.
+    /// An action was requested. Returns whether this module did something. If no module did, the key goes to the shell.
     fn action(&mut self, _action: Action, _view: &View<'_>, _acts: &mut Acts) -> bool {
         false
     }
 
-    /// Enter was pressed; the line is certain.
+    /// Enter was pressed, and the text of the line is known.
     fn commit(&mut self, _view: &View<'_>, _acts: &mut Acts) -> Ruling {
         Ruling::Run
     }
 
-    /// Enter was pressed, and nobody knows what the line is.
+    /// Enter was pressed, and the text of the line is not known.
     fn unread(&mut self, _view: &View<'_>) {}
 
     /// A line begins to run.
     fn started(&mut self, _line: &str, _view: &View<'_>) {}
 
-    /// The kernel was asked who has the terminal while a line runs.
+    /// The kernel was asked which process group has the terminal while a line runs.
     fn foreground(&mut self, _view: &View<'_>) {}
 
     /// A line has ended.
     fn ended(&mut self, _ended: &Ended<'_>, _view: &View<'_>) {}
 
-    /// Whether it wants to see output.
+    /// Whether the module wants to see output.
     fn observes(&self) -> bool {
         false
     }
 
-    /// What a program prints, as it comes.
+    /// Output of a program, as it arrives.
     fn output(&mut self, _bytes: &[u8]) {}
 
     /// The window has another size.
     fn resize(&mut self, _columns: u16, _rows: u16) {}
 
-    /// A mouse button on a place, from 1.
+    /// A mouse button was pressed at a place, counted from 1.
     fn click(&mut self, _column: u16, _row: u16, _view: &View<'_>, _acts: &mut Acts) {}
 
-    /// Time has passed: about a second.
+    /// About a second has passed.
     fn tick(&mut self, _view: &View<'_>, _acts: &mut Acts) {}
 
-    /// A whole line that begins with what is in the editor, if one is likely to be meant.
+    /// A whole line that begins with the text in the editor, if the user probably means it.
     fn ghost<'a>(&'a self, _view: &View<'_>) -> Option<&'a str> {
         None
     }
 
-    /// Appends what is worth knowing now.
+    /// Appends text for the status line.
     fn status(&self, _view: &View<'_>, _into: &mut String) {}
 
     /// Appends lines to be shown below the editor's, each ended by a line end.
     fn list(&self, _view: &View<'_>, _into: &mut String) {}
 }
 
-/// The modules.
+/// The modules, in order.
 #[derive(Default)]
 pub struct Chain {
     modules: Vec<Box<dyn Module>>,
@@ -231,7 +232,7 @@ impl core::fmt::Debug for Chain {
 }
 
 impl Chain {
-    /// These, in this order.
+    /// A chain of these modules, in this order.
     #[must_use]
     pub fn of(modules: Vec<Box<dyn Module>>) -> Self {
         let observed = modules.iter().any(|module| module.observes());
@@ -244,13 +245,13 @@ impl Chain {
         self.modules.iter().any(|module| module.name() == name)
     }
 
-    /// Takes one module out, by its name.
+    /// Removes one module by its name and returns it.
     pub fn take(&mut self, name: &str) -> Option<Box<dyn Module>> {
         let place = self.modules.iter().position(|module| module.name() == name)?;
         Some(self.modules.remove(place))
     }
 
-    /// What becomes of a key.
+    /// Passes a key through the modules. Returns what happens to it.
     pub fn input(&mut self, input: &Input<'_>, view: &View<'_>, acts: &mut Acts) -> Flow {
         for index in 0..self.modules.len() {
             let Some(module) = self.modules.get_mut(index) else { break };
@@ -267,38 +268,38 @@ impl Chain {
         Flow::Forward
     }
 
-    /// Does an action.
+    /// Has an action done by the first module that can do it.
     pub fn action(&mut self, action: Action, view: &View<'_>, acts: &mut Acts) -> bool {
         self.modules.iter_mut().any(|module| module.action(action, view, acts))
     }
 
-    /// Whether a line is run: if nobody is against it.
+    /// Whether a line is run: only if no module holds it.
     pub fn commit(&mut self, view: &View<'_>, acts: &mut Acts) -> Ruling {
         let held = self.modules.iter_mut().any(|module| module.commit(view, acts) == Ruling::Hold);
         if held { Ruling::Hold } else { Ruling::Run }
     }
 
-    /// The first ghost text that there is, as a whole line.
+    /// The ghost text of the first module that has one, as a whole line.
     #[must_use]
     pub fn ghost<'a>(&'a self, view: &View<'_>) -> Option<&'a str> {
         self.modules.iter().find_map(|module| module.ghost(view))
     }
 
-    /// What programs print.
+    /// Passes output of programs to the modules that observe it.
     pub fn output(&mut self, bytes: &[u8]) {
         if self.observed {
             self.each(|module| module.output(bytes));
         }
     }
 
-    /// Each of them.
+    /// Calls `what` for each module.
     pub fn each(&mut self, mut what: impl FnMut(&mut dyn Module)) {
         for module in &mut self.modules {
             what(module.as_mut());
         }
     }
 
-    /// Each of them, to be asked.
+    /// Calls `what` for each module, without changing it.
     pub fn ask(&self, mut what: impl FnMut(&dyn Module)) {
         for module in &self.modules {
             what(module.as_ref());

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a line would do, and whether to ask before it does.
+//! Classifies a line before it runs: what it would do, and whether to ask the user first.
 //!
-//! A guard-rail, not a boundary: it judges the text that somebody is about to run, by what is known of such texts. Who
-//! wants to get around it can. What holds whatever is run is a sandbox.
+//! This is a guard-rail, not a boundary: it judges the text of a line by patterns that are known. A person who wants to
+//! get around it can. A sandbox holds for every command.
 //!
 //! In reading order:
 //!
-//! - [`Settings`], [`Rule`]: what the user can say
-//! - [`Verdict`], [`Level`], [`Origin`], [`Reason`]: what comes out
+//! - [`Settings`], [`Rule`]: what the user can configure
+//! - [`Verdict`], [`Level`], [`Origin`], [`Reason`]: the result
 //! - [`Context`], [`Session`]: where a line runs, and what was run before
-//! - `reading`, `expansion`, `output`, `wrapping`: from text to commands, without running anything; the text itself is read
-//!   by [`palisade_shell_syntax`]
+//! - `reading`, `expansion`, `output`, `wrapping`: from text to commands, without running anything;
+//!   [`palisade_shell_syntax`] parses the text itself
 //! - `subject`, `argument`, `condition`, `atoms`: what is known to be dangerous
-//! - `chains`, `signals`, `characters`: what several commands, small signs, odd characters say
-//! - [`lists`], `packages`, `version`: what is known of packages and hosts
-//! - [`model`]: what a model of the user's own says, where these aren't sure
-//! - [`trust`]: what the user has said to be meant so
+//! - `chains`, `signals`, `characters`: combinations of commands, weak signs, and odd characters
+//! - [`lists`], `packages`, `version`: known bad packages and hosts
+//! - [`model`]: the user's own model, which is asked where the others aren't sure
+//! - [`trust`]: lines that the user has marked as intended
 
 mod argument;
 mod atoms;
@@ -59,9 +59,9 @@ use model::{Model, Opinion};
 use subject::Subject;
 use trust::Trust;
 
-/// Longer lines aren't looked at beyond this, in bytes.
+/// Only this many bytes of a longer line are examined.
 const CAP: usize = 1 << 20;
-/// More reasons than these aren't given.
+/// At most this many reasons are given.
 const REASONS: usize = 16;
 
 /// Judges lines.
@@ -74,10 +74,11 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// With the user's settings. Reads nothing yet but the user's model, if there is one, in a thread of its own.
+    /// A classifier with the user's settings. It reads nothing yet except the user's model, if there is one, in a
+    /// separate thread.
     ///
     /// # Errors
-    /// When a rule of the user's can't be meant.
+    /// When a rule of the user's is invalid.
     pub fn new(settings: &Settings) -> Result<Self, RuleError> {
         for (at, rule) in settings.rules.iter().enumerate() {
             rule.check(at + 1)?;
@@ -87,8 +88,8 @@ impl Classifier {
         Ok(Self { settings: settings.clone(), trust, model, flagged: Mutex::default() })
     }
 
-    /// Does what the first line would otherwise wait for, some milliseconds, or would do without: a model is read when
-    /// this returns. For a thread of its own.
+    /// Does the work that the first line would otherwise wait for, which takes some milliseconds. Also waits until the
+    /// model is read; otherwise the first lines would be judged without it. Call it in a separate thread.
     pub fn prepare(&self) {
         let _ready = Atoms::own();
         if let Some(model) = &self.model {
@@ -96,8 +97,8 @@ impl Classifier {
         }
     }
 
-    /// Judges a line. Nothing is run, and nothing asked over the network. Takes time that grows with the line's length,
-    /// and never panics, whatever the line is.
+    /// Judges a line. Runs nothing and asks nothing over the network. The time grows with the line's length. Never
+    /// panics, whatever the line is.
     #[must_use]
     pub fn classify(&self, line: &str, origin: Origin, context: &Context) -> Verdict {
         if !self.settings.enabled {
@@ -164,7 +165,7 @@ impl Classifier {
         verdict
     }
 
-    /// From the reasons to what to do: the user's rules and trust come in.
+    /// From the reasons to the action: applies the user's rules and trusted lines.
     fn decide(&self, line: &str, origin: Origin, reading: &Reading, verdict: &mut Verdict) {
         let strongest = verdict.reasons.iter().map(|reason| reason.level).max().unwrap_or_default();
         let rule =
@@ -194,7 +195,8 @@ impl Classifier {
         }
     }
 
-    /// What the user's model says, if it is asked: where the tiers before it see something, and don't ask the user.
+    /// The opinion of the user's model. The model is asked only where the earlier tiers see something and don't ask the
+    /// user.
     fn ask_model(&self, line: &str, reasons: &[Reason], known: model::input::Known) -> Option<Opinion> {
         let model = self.model.as_ref()?;
         let counted = reasons.iter().filter(|reason| !self.is_without(reason));
@@ -208,7 +210,7 @@ impl Classifier {
         })
     }
 
-    /// What the lists say of packages and hosts.
+    /// What the lists say about packages and hosts in the line.
     fn look_up(&self, subjects: &[Subject<'_>]) -> Vec<Reason> {
         if !subjects.iter().any(packages::concerns) {
             return Vec::new();
@@ -237,7 +239,7 @@ impl Classifier {
             Origin::Pasted => self.settings.pasted,
             Origin::Machine => self.settings.machine,
         };
-        // Several lines are nothing to ask about by themselves.
+        // A paste of several lines is by itself no reason to ask.
         if reason.rule == "characters/many-lines" {
             return reason.level;
         }
@@ -253,8 +255,8 @@ impl Classifier {
     }
 }
 
-/// The reason that a line that can't be understood isn't safe: too deep or long for anybody to mean it, or not shell and
-/// naming something dangerous.
+/// The reason why a line that can't be parsed isn't safe: it is deeper or longer than an intended line would be, or it
+/// isn't valid shell and it contains a dangerous name.
 fn unknown(line: &str, reading: &Reading, named: Option<&atoms::Atom>) -> Option<Reason> {
     let named = named.filter(|atom| atom.level >= Level::Confirm);
     let words = match (reading.doubt, named) {
@@ -273,13 +275,14 @@ fn unknown(line: &str, reading: &Reading, named: Option<&atoms::Atom>) -> Option
     })
 }
 
-/// The first command's name, in short.
+/// The first command's name, shortened.
 fn label(reading: &Reading) -> String {
     let name = reading.commands.iter().map(command::Command::name).find(|name| !name.is_empty());
     palisade_text::shown(name.unwrap_or_default()).at_most(40).to_string()
 }
 
-/// Whether all that the line does is to ask about scopes: what is in one can't.
+/// Whether the line only asks about scopes. Such a line gets no scope, because a process in a scope can't ask about
+/// scopes.
 fn is_of_scopes(reading: &Reading) -> bool {
     let mut commands = reading.commands.iter().filter(|command| !command.wrapper).peekable();
     commands.peek().is_some()
@@ -291,7 +294,7 @@ fn is_of_scopes(reading: &Reading) -> bool {
         })
 }
 
-/// A span that is in the line, between characters.
+/// Clamps a span to the line and moves its ends to character boundaries.
 fn within(line: &str, span: Range<usize>) -> Range<usize> {
     let start = line.floor_char_boundary(span.start.min(line.len()));
     let end = line.ceil_char_boundary(span.end.clamp(start, line.len()));

@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! In which column the cursor is: followed over what the shell writes from a prompt's beginning on.
+//! Computes the cursor's column from what the shell writes since a prompt began.
 //!
-//! Rows aren't followed. Where a column can't be told it isn't known until the next carriage return.
+//! Rows aren't tracked. Where the column can't be computed, it is unknown until the next carriage return.
 
 use crate::vt::Control;
 use unicode_width::UnicodeWidthChar;
 
-/// The column, from 0. At the width itself the cursor is behind the last one: what is printed next wraps.
+/// The column, from 0. If it equals the width, the cursor is behind the last column, and the next character wraps.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     at: Option<usize>,
     saved: Option<usize>,
     width: usize,
-    /// A character whose bytes haven't all come.
+    /// The bytes of a character that isn't complete yet.
     partial: [u8; 4],
     have: usize,
 }
 
 impl Column {
-    /// Not known, on a screen of that width.
+    /// An unknown column on a screen of that width.
     #[must_use]
     pub const fn of_width(width: usize) -> Self {
         Self { at: None, saved: None, width, partial: [0; 4], have: 0 }
     }
 
-    /// Where it is, if that is known.
+    /// The column, if it is known.
     #[must_use]
     pub fn get(&self) -> Option<usize> {
         self.at
     }
 
-    /// It is there.
+    /// Sets the column.
     pub fn set(&mut self, at: Option<usize>) {
         self.at = at;
     }
 
-    /// The screen has another width: lines have been wrapped anew.
+    /// The screen has another width. The terminal has wrapped the lines again, so the column is unknown.
     pub fn resize(&mut self, width: usize) {
         *self = Self::of_width(width);
     }
 
-    /// Text without control sequences is printed.
+    /// Counts printed text without control sequences.
     pub fn print(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             match byte {
                 0x20..=0x7e => self.advance(1),
                 b'\r' => self.at = Some(0),
                 0x08 => {
-                    // Behind the last column it goes to the one before the last.
+                    // From behind the last column, a backspace moves to the column before the last one.
                     self.at = self.at.map(|at| at.min(self.width.saturating_sub(1)).saturating_sub(1));
                 }
                 b'\t' => self.at = self.at.map(|at| ((at / 8 + 1) * 8).min(self.width.saturating_sub(1))),
@@ -80,7 +80,7 @@ impl Column {
         self.at = self.at.map(|at| if by > 0 && at + by > self.width { by } else { at + by });
     }
 
-    /// A control sequence.
+    /// Applies a control sequence.
     pub fn control(&mut self, control: &Control) {
         let count = usize::from(control.parameter(0).max(1));
         let last = self.width.saturating_sub(1);
@@ -93,7 +93,7 @@ impl Column {
             (0, 0, b'H' | b'f') => self.at = to(control.parameter(1)),
             (0, 0, b's') => self.saved = self.at,
             (0, 0, b'u') => self.at = self.saved,
-            // Erasing, scrolling, inserting, colours and modes leave it where it is.
+            // Erasing, scrolling, inserting, colours and modes don't move the cursor.
             (
                 0,
                 0,
@@ -107,7 +107,7 @@ impl Column {
         }
     }
 
-    /// ESC and one byte.
+    /// Applies ESC and one byte.
     pub fn escape(&mut self, byte: u8) {
         match byte {
             b'7' => self.saved = self.at,
@@ -125,7 +125,7 @@ pub fn width(text: &str) -> usize {
     text.chars().map(|character| character.width().unwrap_or(0)).sum()
 }
 
-/// Whether a character is shown, and neither means anything to a terminal nor changes how others are shown.
+/// Whether a character is visible, has no meaning to a terminal, and doesn't change how other characters are shown.
 #[must_use]
 pub fn is_plain(character: char) -> bool {
     !palisade_text::is_hidden(character) && character.width().is_some_and(|width| width > 0)
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::vt::{Found, Scanner};
 
-    /// The column after these bytes, and that of a screen that they are shown on.
+    /// The column after these bytes as computed here, and the column on a terminal that shows them.
     fn both(bytes: &[u8]) -> (Option<usize>, usize) {
         let mut screen = vt100::Parser::new(10, 20, 0);
         screen.process(bytes);

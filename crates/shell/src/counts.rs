@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the shell's modules did, in numbers, over all sessions: lines, ghost text, the guard's rulings.
+//! Counts what the shell's modules did, over all sessions: lines, ghost text, the guard's rulings.
 //!
-//! - [`Tally`]: where modules count; numbers in memory, nothing else
-//! - [`Counts`]: the same with names, as it is kept
-//! - [`MetricsThread`]: the thread that adds it to the file, so that nobody waits for a disk
+//! - [`Tally`]: where modules count, as numbers in memory
+//! - [`Counts`]: the same numbers with names, in the form in which they are stored
+//! - [`MetricsThread`]: the thread that adds them to the file, so that the proxy never waits for a disk
 //!
-//! What the user doesn't want remembered isn't counted: see [`modules::counts`](crate::modules::counts).
+//! Lines that the user doesn't want remembered aren't counted: see [`modules::counts`](crate::modules::counts).
 
 mod file;
 mod metrics_thread;
@@ -17,26 +17,26 @@ use std::collections::{BTreeMap, VecDeque};
 pub use file::{CountsError, FILE, read};
 pub use metrics_thread::MetricsThread;
 
-/// So many of the latest rulings are kept.
+/// The number of latest rulings that are kept.
 pub const LATEST: usize = 50;
-/// So many rules have numbers of their own; what comes beyond is counted in the sums only.
+/// The number of rules that have counts of their own. Further rules are counted in the sums only.
 const RULES: usize = 2048;
-/// So many rulings wait for who takes them.
+/// The number of rulings that wait until [`Tally::take`]. Further ones are dropped.
 const WAITING: usize = 64;
-/// More of a line isn't kept, in characters.
+/// The number of characters that are kept of a line.
 const SHOWN: usize = 200;
 
-/// What the guard made of a line.
+/// What the guard decided about a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ruling {
-    /// It was said what it does, and it was run.
+    /// The line was run with a warning.
     Warned,
     /// The user was asked.
     Asked,
-    /// The user was asked, and had it run.
+    /// The user was asked and confirmed the line.
     Confirmed,
-    /// It wasn't run.
+    /// The line wasn't run.
     Blocked,
 }
 
@@ -44,7 +44,7 @@ impl Ruling {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Warned, Self::Asked, Self::Confirmed, Self::Blocked];
 
-    /// As it is written.
+    /// The ruling's name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -63,13 +63,13 @@ pub struct Told {
     pub time: i64,
     /// What was ruled.
     pub ruling: Ruling,
-    /// By which rule.
+    /// The rule that decided.
     pub rule: String,
-    /// On what: the beginning of the line, if it may be kept.
+    /// The beginning of the line, if it may be kept.
     pub line: Option<String>,
 }
 
-/// How often, by ruling.
+/// How often each ruling was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rulings {
@@ -84,7 +84,7 @@ pub struct Rulings {
 }
 
 impl Rulings {
-    /// How often it was ruled so.
+    /// How often this ruling was made.
     #[must_use]
     pub fn of(&self, ruling: Ruling) -> u64 {
         match ruling {
@@ -113,15 +113,15 @@ impl Rulings {
     }
 }
 
-/// What happened, in numbers.
+/// The counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
-    /// When counting began, in nanoseconds since 1970, UTC; 0: nothing was counted.
+    /// When counting began, in nanoseconds since 1970, UTC; 0 if nothing was counted.
     pub since: i64,
     /// Lines that were run.
     pub lines: u64,
-    /// Of these, those that ended with another code than 0.
+    /// Of these, the lines that ended with another code than 0.
     pub failed: u64,
     /// Lines at which ghost text was shown.
     pub ghost_shown: u64,
@@ -162,7 +162,7 @@ impl Counts {
         self.shorten();
     }
 
-    /// Adds what was counted elsewhere or later.
+    /// Adds counts of another session or a later time.
     pub fn add(&mut self, other: &Self) {
         if self.since == 0 || (other.since != 0 && other.since < self.since) {
             self.since = other.since;
@@ -189,7 +189,8 @@ impl Counts {
     }
 }
 
-/// Where modules count while keys are on their way: numbers that are there already. Rulings come at Enter only.
+/// Where modules count while they handle a key. Counting allocates nothing, except for rulings, which come only at
+/// Enter.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Lines that were run.
@@ -198,18 +199,19 @@ pub struct Tally {
     pub failed: Cell<u64>,
     /// Lines at which ghost text was shown.
     pub ghost_shown: Cell<u64>,
-    /// Times that some of it was taken.
+    /// Times that ghost text, or a part of it, was taken.
     pub ghost_taken: Cell<u64>,
     rulings: RefCell<Vec<Told>>,
 }
 
 impl Tally {
-    /// One more.
+    /// Adds one to a number.
     pub fn count(number: &Cell<u64>) {
         number.set(number.get().saturating_add(1));
     }
 
-    /// The guard has ruled, with the whole line. If nobody takes rulings they end here.
+    /// Counts a ruling of the guard, with the whole line. If no module calls [`Tally::take`], further rulings are
+    /// dropped.
     pub fn rule(&self, told: Told) {
         let mut rulings = self.rulings.borrow_mut();
         if rulings.len() < WAITING {
@@ -217,7 +219,7 @@ impl Tally {
         }
     }
 
-    /// What was counted since the last time, with the rulings that `keeps` wants to have, as it wants to have them.
+    /// Returns what was counted since the last call. `keeps` selects the rulings that are kept, and can change them.
     pub fn take(&self, now: i64, keeps: impl Fn(Told) -> Option<Told>) -> Counts {
         let mut counts = Counts {
             since: now,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The proxy without its descriptors: bytes of the keyboard become bytes for the shell, bytes of programs become bytes
-//! for the terminal.
+//! The shell proxy's logic without its descriptors: it turns bytes of the keyboard into bytes for the shell, and bytes
+//! of programs into bytes for the terminal.
 //!
-//! - `incoming`: what is typed
-//! - `outgoing`: what programs print
-//! - `overlay`: what is drawn beside it
+//! - `incoming`: handles what is typed
+//! - `outgoing`: handles what programs print
+//! - `overlay`: draws ghost text and hints
 //! - `bar`: the status line
 //!
-//! It acts in one situation only: the shell's own hooks have said that its editor has the keyboard, and what is in the
-//! editor is certain. Else bytes pass as they are.
+//! The engine acts only in one situation: the shell's hooks have said that its editor has the keyboard, and the text in
+//! the editor is certain. In all other situations, bytes pass unchanged.
 
 mod bar;
 mod incoming;
@@ -28,43 +28,43 @@ use overlay::Overlay;
 use palisade_sys::terminal::Modes;
 use std::time::{Duration, Instant};
 
-/// What the shell's hooks answer by telling what is in the editor.
+/// The question to the shell's hooks: what is in the editor?
 pub const ASK: &[u8] = b"\x1b[7717~";
-/// So long an answer is waited for; then what is typed goes on as it is.
+/// How long to wait for the answer. After that, the kept keys are sent on unchanged.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// So long what is typed before a prompt waits for its editor. What is passed on too early comes in front of what the shell
-/// has taken from the terminal and gives back.
+/// How long keys that were typed before a prompt wait for the editor. If they were passed on too early, they would come
+/// before the keys that the shell has taken from the terminal and gives back.
 const EDITOR: Duration = Duration::from_secs(1);
-/// So long the prompt is waited for by what was typed before it and was given back by the shell.
+/// How long keys that were typed before the prompt, and that the shell gave back, wait for the answer at the prompt.
 const PROMPT: Duration = Duration::from_secs(2);
-/// So long nothing is typed before the shell is asked though nobody has pressed Enter.
+/// If no key is pressed for this time, bash is asked about an uncertain line, without waiting for Enter.
 const THOUGHT: Duration = Duration::from_millis(40);
-/// Keys that are kept meanwhile, in bytes.
+/// The number of bytes of keys that are kept meanwhile.
 const KEPT: usize = 64 << 10;
 
-/// Who has the keyboard.
+/// Which program has the keyboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Nobody has said.
+    /// Unknown: the hooks have sent no mark yet.
     Unknown,
-    /// A prompt is coming.
+    /// The shell; a prompt is coming.
     Prompt,
     /// The shell's editor.
     Edit,
-    /// The shell: Enter was pressed.
+    /// The shell; Enter was pressed.
     Submitted,
     /// A command.
     Running,
 }
 
-/// What paths are links of.
+/// What is needed to turn paths into links.
 #[derive(Debug)]
 struct PathsOf {
     home: String,
     memory: (String, String),
 }
 
-/// This machine's name, of letters that may stand in an address.
+/// This machine's name, without the characters that may not stand in an address.
 fn host() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_');
@@ -80,46 +80,46 @@ impl PathsOf {
     }
 }
 
-/// The proxy's state.
+/// The state of the proxy's logic.
 #[derive(Debug)]
 pub struct Engine {
     nonce: Nonce,
-    /// Absent only while it reads.
+    /// Absent only while the scanner reads.
     scanner: Option<Scanner>,
     decoder: Decoder,
     chain: Chain,
     acts: Acts,
     phase: Phase,
     shell: Option<Shell>,
-    /// The shell's editor understands keys as [`Line`] does.
+    /// The keys of the shell's editor are those that [`Line`] knows.
     followed: bool,
     line: Line,
-    /// The shell has told what keys were expected to make of the line.
+    /// The shell has confirmed the expected effect of the last keys on the line.
     exact: bool,
-    /// Keys of which zsh has yet to tell what they made of the line: it does after each.
+    /// The number of keys whose effect zsh hasn't reported yet: it reports after each key.
     pending: usize,
-    /// The cursor isn't where the line says.
+    /// The cursor isn't where it should be according to the line.
     doubted: bool,
     column: Column,
     /// The column in which the line begins.
     start: Option<usize>,
     modes: Modes,
-    /// A command has switched kitty's protocol on and has left it so.
+    /// A command has switched kitty's protocol on and hasn't switched it off.
     kitty: bool,
-    /// Who reads reads lines, and the kernel knows its control keys.
+    /// The reading program reads whole lines, and the kernel handles its control keys.
     cooked: bool,
-    /// The window's columns and rows, and those that programs have.
+    /// The window's columns and rows, and then the size that programs see.
     window: (u16, u16),
     size: (u16, u16),
     bar: Bar,
     foreground: Foreground,
-    /// It is that of the command that runs.
+    /// `foreground` was read for the command that runs.
     looked: bool,
-    /// Lines are typed that aren't the shell's, though its marks say so.
+    /// The terminal belongs to another program than the shell, although the shell's marks say that its editor is there.
     away: bool,
-    /// The shell has a line, and hasn't said that it is done with it.
+    /// The shell was given a line, and hasn't said that it is done with it.
     given: bool,
-    /// bash was asked what is in its editor, and draws its prompt anew behind the answer.
+    /// bash was asked what is in its editor, and draws its prompt again after the answer.
     redraws: bool,
     directory: String,
     /// This machine's name.
@@ -129,37 +129,37 @@ pub struct Engine {
     overlay: Overlay,
     /// Addresses become links.
     links: bool,
-    /// So do paths, with what is needed for that.
+    /// Paths become links, too; with what is needed for that.
     paths: Option<PathsOf>,
-    /// What is being read began between sequences.
+    /// The bytes that are being read began between two sequences.
     between: bool,
     /// How many rows ghost text may take.
     rows: usize,
-    /// What runs, since when.
+    /// The line that runs, and since when.
     running: String,
     since: Instant,
-    /// Keys went to somebody else since the last prompt; the shell may get them.
+    /// Keys went to another program since the last prompt. The shell may receive them.
     ahead: bool,
     /// Something was printed since the last key.
     echoed: bool,
     last_key: Instant,
-    /// When the one before it was typed.
+    /// The time of the key before the last one.
     key_before: Instant,
-    /// Words that are printed when the command is over.
+    /// Text to print when the command is over.
     notices: String,
-    /// When words were shown last.
+    /// When a hint was shown last.
     hinted: Instant,
-    /// The beginning of what may be a mark.
+    /// The beginning of a sequence that may be a mark.
     held: Vec<u8>,
     /// The last byte of text that was printed.
     last_text: u8,
-    /// So many bytes of the last character are still to come.
+    /// The number of bytes of the last character that are still missing.
     missing: u8,
     now: Instant,
 }
 
 impl Engine {
-    /// One for a shell that has this nonce, behind a window of so many columns and rows.
+    /// An engine for a shell that has this nonce, in a window of this size.
     #[must_use]
     pub fn new(nonce: Nonce, chain: Chain, columns: u16, rows: u16, now: Instant) -> Self {
         Self {
@@ -212,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// Who has the keyboard.
+    /// Which program has the keyboard.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
@@ -224,19 +224,19 @@ impl Engine {
         self.given
     }
 
-    /// What is in the shell's editor.
+    /// The line in the shell's editor.
     #[must_use]
     pub fn line(&self) -> &Line {
         &self.line
     }
 
-    /// Which shell has said that its hooks are there.
+    /// The shell that has said that its hooks are there.
     #[must_use]
     pub fn shell(&self) -> Option<Shell> {
         self.shell
     }
 
-    /// What programs have told the terminal, with what is to be undone at the end.
+    /// The modes that programs have set on the terminal, including those that must be undone at the end.
     #[must_use]
     pub fn modes(&self) -> Modes {
         self.modes
@@ -248,55 +248,56 @@ impl Engine {
         self.incognito
     }
 
-    /// From now on nothing is, or everything.
+    /// Switches incognito on or off.
     pub fn set_incognito(&mut self, on: bool) {
         self.incognito = on;
         self.bar.outdate();
     }
 
-    /// What is shown dim behind the cursor.
+    /// The ghost text behind the cursor.
     #[must_use]
     pub fn ghost(&self) -> &str {
         self.overlay.tail()
     }
 
-    /// Addresses in what commands print become links, or don't; and so do paths of files that are there.
+    /// Switches links on or off: for addresses that commands print, and for paths of existing files.
     pub fn set_links(&mut self, on: bool, paths: bool) {
         self.links = on;
         self.paths = (on && paths).then(PathsOf::here);
     }
 
-    /// Ghost text may take so many rows.
+    /// Sets how many rows ghost text may take.
     pub fn set_rows(&mut self, rows: usize) {
         self.rows = rows.max(1);
     }
 
-    /// Other modules; what they had begun is lost.
+    /// Replaces the modules. What the old ones had begun is lost.
     pub fn set_chain(&mut self, chain: Chain) {
         self.chain = chain;
     }
 
-    /// The modules, to be told something.
+    /// The modules, for telling them something.
     pub fn chain(&mut self) -> &mut Chain {
         &mut self.chain
     }
 
-    /// Whether who reads reads lines, with control keys that are the kernel's. Matters while [`Modes::KITTY`] is set.
+    /// Sets whether the reading program reads whole lines, with control keys that the kernel handles. This matters
+    /// while [`Modes::KITTY`] is set.
     pub fn set_cooked(&mut self, cooked: bool) {
         self.cooked = cooked;
     }
 
-    /// Time has come to `now`.
+    /// Sets the current time.
     pub fn at(&mut self, now: Instant) {
         self.now = now;
     }
 
-    /// When something is to be done though nothing comes, from now: see [`Engine::settle`].
+    /// In how much time [`Engine::settle`] must be called if nothing happens before.
     #[must_use]
     pub fn due(&self) -> Option<Duration> {
         const QUIET: Duration = Duration::from_millis(2);
         const SPLIT: Duration = Duration::from_millis(25);
-        /// A command that is over by then is in nobody's way.
+        /// A command that ends within this time isn't examined.
         const SETTLED: Duration = Duration::from_millis(100);
         if let Some(left) = self.asking.left(self.now) {
             return Some(left);
@@ -322,7 +323,7 @@ impl Engine {
             .then_some(QUIET)
     }
 
-    /// The window has another size. What is drawn is forgotten: the terminal has wrapped it anew.
+    /// The window has another size. The drawn text is forgotten, because the terminal has wrapped it again.
     pub fn resize(&mut self, columns: u16, rows: u16, to: &mut dyn FnMut(&[u8])) {
         self.erase(to);
         self.window = (columns, rows);
@@ -339,13 +340,13 @@ impl Engine {
         self.settings_of_acts();
     }
 
-    /// Says something below the line, as soon as the shell's editor is there.
+    /// Shows a text below the line, as soon as the shell's editor is there.
     pub fn say(&mut self, words: &str) {
         self.acts.say(words);
     }
 
-    /// Says something about the line that runs: behind what it prints, as soon as it is over and the terminal shows its
-    /// normal screen; what comes too late for that, below the next line.
+    /// Reports something about the line that runs. The text is printed after the line's output, as soon as the line is
+    /// over and the terminal shows its normal screen. If it comes too late for that, it is shown below the next line.
     pub fn notify(&mut self, words: &str) {
         const MOST: usize = 4096;
         for line in words.lines().filter(|line| !line.is_empty()) {
@@ -357,7 +358,7 @@ impl Engine {
         self.mention();
     }
 
-    /// Shows below the line what was to be said before it.
+    /// Shows reports that came too late to be printed before the prompt.
     fn mention(&mut self) {
         if self.is_ours() && !self.notices.is_empty() {
             let notices = core::mem::take(&mut self.notices);
@@ -365,14 +366,14 @@ impl Engine {
         }
     }
 
-    /// What is worth knowing, in a few words.
+    /// Appends the modules' text for the status line.
     pub fn status(&self, into: &mut String) {
         let view = self.view();
         self.chain.ask(|module| module.status(&view, into));
     }
 
-    /// Marks say that the shell's editor is there, and this is who has the terminal. If that is somebody else, the lines
-    /// that are typed are nobody's to know.
+    /// The marks say that the shell's editor is there; `foreground` says which program has the terminal. If it is not
+    /// the shell, the engine must not know the lines that are typed.
     pub fn set_editing(&mut self, foreground: Foreground) {
         self.away = foreground.is_foreign();
         if self.away {
@@ -399,7 +400,7 @@ impl Engine {
         }
     }
 
-    /// Lets the modules do something with the state in view.
+    /// Calls `what` with the modules and a view of the state.
     fn with_view<T>(&mut self, what: impl FnOnce(&mut Chain, &View<'_>, &mut Acts) -> T) -> T {
         let view = View {
             line: &self.line,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who has the shell's terminal: the shell itself, a command, or somebody who reads lines of their own, elsewhere or as
-//! somebody else.
+//! Finds out which program has the shell's terminal: the shell itself, a command, or a program that reads lines itself:
+//! on another machine, for another user, in a container, or as an inner shell.
 //!
-//! The kernel says which process group it is, and `/proc` what its processes were started with; what is printed says
-//! nothing. A program may lie about its arguments. All that it gets by that is that less is done.
+//! The kernel names the process group, and `/proc` gives the arguments of its processes. Printed output is not used. A
+//! program may lie about its arguments, but then the proxy only does less.
 //!
-//! - `layer`: what a command line says about where its lines go
+//! - `layer`: where a command line's program sends the lines that are typed
 
 mod layer;
 
@@ -13,25 +13,26 @@ use std::fs;
 
 pub use layer::{Kind, Layer};
 
-/// No more processes are looked at, from the one in front up to the shell.
+/// The number of processes that are examined, from the foreground process up to the shell.
 const DEPTH: usize = 32;
-/// No more of a command line is read, in bytes.
+/// The number of bytes that are read of a command line.
 const CAP: u64 = 16 << 10;
 
-/// Where lines go that are typed now: through these, the outermost first. None: to the shell, or an ordinary command.
+/// Where typed lines go at the moment: through these layers, the outermost first. None: to the shell or an ordinary
+/// command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Foreground {
     layers: Vec<Layer>,
 }
 
 impl Foreground {
-    /// Through these.
+    /// Lines go through these layers.
     #[must_use]
     pub fn of(layers: Vec<Layer>) -> Self {
         Self { layers }
     }
 
-    /// What the process group `group` makes of it, seen from the shell with the process id `shell`.
+    /// The layers of the process group `group`, seen from the shell with the process id `shell`.
     #[must_use]
     pub fn read(group: i32, shell: i32) -> Self {
         let mut layers = Vec::new();
@@ -40,7 +41,7 @@ impl Foreground {
             let Some(process) = next else { break };
             let parent = match process_of(process) {
                 Some((parent, _)) => parent,
-                // The leader of a pipeline may be gone already; the rest of it isn't.
+                // The leader of a pipeline may have ended while other members still run.
                 None if process == group => match member(group, shell) {
                     Some(other) => {
                         next = Some(other);
@@ -57,26 +58,26 @@ impl Foreground {
             next = Some(parent).filter(|parent| *parent > 1 && *parent != shell);
         }
         layers.reverse();
-        // `sudo -i` is a program and the shell that it starts: one is enough to say.
+        // `sudo -i` is one program and the shell that it starts; one layer is enough.
         layers.dedup_by(|inner, outer| inner.kind == Kind::Shell && outer.kind == Kind::User);
-        // sudo with a terminal of its own is two processes.
+        // If sudo uses its own terminal, it is two processes.
         layers.dedup();
         Self { layers }
     }
 
-    /// Whether lines that are typed now aren't the shell's.
+    /// Whether lines that are typed now don't go to the shell.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
         !self.layers.is_empty()
     }
 
-    /// Whether paths that are printed now are on another machine, or in another root.
+    /// Whether paths that are printed now belong to another machine or another root directory.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         self.layers.iter().any(|layer| matches!(layer.kind, Kind::Remote | Kind::Container))
     }
 
-    /// Through what, the outermost first.
+    /// The layers, the outermost first.
     #[must_use]
     pub fn layers(&self) -> &[Layer] {
         &self.layers
@@ -102,7 +103,7 @@ fn process_of(process: i32) -> Option<(i32, i32)> {
     Some((fields.next()?.ok()?, fields.next()?.ok()?))
 }
 
-/// A child of the shell's in that group.
+/// A child of the shell in that group.
 fn member(group: i32, shell: i32) -> Option<i32> {
     let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).ok()?;
     children
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_is_in_front_is_read_from_the_kernel() {
-        // A shell in a shell in a shell: the innermost waits for its input.
+        // A shell in a shell in a shell; the innermost one waits for its input.
         let mut child = Command::new("bash")
             .args(["-c", "sh -c 'echo $$; bash --norc; :'; :"])
             .stdin(Stdio::piped())
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(Foreground::read(inner, outer).to_string(), "bash");
         assert!(!Foreground::read(middle, outer).is_foreign(), "a script is a command");
         assert!(!Foreground::read(outer, outer).is_foreign());
-        // The group of the one that has ended is still that of its children.
+        // The group of the process that has ended is still the group of its children.
         assert!(!Foreground::read(i32::MAX, outer).is_foreign());
         drop(input);
         child.wait().unwrap();

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was typed before, and what is likely to be typed next.
+//! The history: lines that were run before, and the line that is likely to be typed next.
 //!
 //! In reading order:
 //!
 //! - [`Entry`]: one command that was run
-//! - [`Index`]: all lines in memory, asked at each keystroke; [`Found`] is what goes into a pick list
-//! - [`Store`]: the user's own database, [`Row`] by row; [`Filter`] says which
-//! - [`Writer`]: the thread that writes to it, so that nobody waits for a disk
-//! - [`Privacy`], [`secret`]: what is kept out
-//! - [`import`]: what bash, zsh, fish and atuin wrote
-//! - [`load`]: an index of all of that, made in the background
+//! - [`Index`]: all lines in memory, asked at each key; [`Found`] is an entry of a pick list
+//! - [`Store`]: the user's database, [`Row`] by row; [`Filter`] selects rows
+//! - [`Writer`]: the thread that writes to the store, so that the proxy never waits for a disk
+//! - [`Privacy`], [`secret`]: which lines are not kept
+//! - [`import`]: reads the history files of bash, zsh, fish and atuin
+//! - [`load`]: builds an index of all of these in the background
 
 mod entry;
 pub mod import;

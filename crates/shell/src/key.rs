@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is typed: bytes of the terminal as keys, in the old way of terminals and in kitty's protocol (`CSI u`).
+//! Decodes the terminal's bytes into keys, in the old encoding of terminals and in kitty's protocol (`CSI u`).
 //!
-//! Nothing is changed here: each key comes with the bytes that it was.
+//! Nothing is changed here: each key is passed on together with its original bytes.
 
 mod chord;
 mod control;
@@ -10,25 +10,25 @@ pub use chord::{Chord, ChordError, Code};
 
 use control::{Sequence, understood};
 
-/// The longest sequence that is waited for, in bytes.
+/// The longest sequence that the decoder waits for, in bytes.
 const LONGEST: usize = 64;
-/// What ends a paste.
+/// The sequence that ends a paste.
 const END: &[u8] = b"\x1b[201~";
 
-/// One thing that came from the terminal.
+/// One input from the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input<'a> {
-    /// A character to be inserted.
+    /// A character that is to be inserted.
     Text(char),
     /// A key that isn't a character.
     Key(Chord),
-    /// What follows is pasted.
+    /// A paste begins.
     PasteBegins,
-    /// A piece of what is pasted, which may end amid a character.
+    /// A piece of the pasted bytes. It may end within a character.
     Pasted(&'a [u8]),
-    /// That was it.
+    /// The paste ends.
     PasteEnds,
-    /// A mouse button at a place, from 1.
+    /// A mouse button was pressed or released, at a place counted from 1.
     Mouse {
         /// Button and modifiers, as in the SGR protocol.
         button: u16,
@@ -36,35 +36,35 @@ pub enum Input<'a> {
         column: u16,
         /// The row.
         row: u16,
-        /// Down, or up.
+        /// Whether the button was pressed; otherwise it was released.
         pressed: bool,
     },
-    /// What the terminal answered, or what nobody knows.
+    /// An answer of the terminal, or an unknown sequence.
     Other,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Ground,
-    /// In a character: so many bytes are missing.
+    /// Inside a character: this many bytes are missing.
     Character(u8),
     Escape,
-    /// ESC O.
+    /// After ESC O.
     Single,
     Control,
-    /// A string that the terminal sends: it is read to its end.
+    /// In a string that the terminal sends. It is read to its end.
     String,
     StringEscape,
     Paste,
 }
 
-/// Reads keys, in pieces of any size.
+/// Decodes keys from pieces of any size.
 #[derive(Debug)]
 pub struct Decoder {
     state: State,
     held: [u8; LONGEST],
     count: usize,
-    /// How much of [`END`] was seen.
+    /// How many bytes of [`END`] were seen.
     matched: usize,
 }
 
@@ -75,13 +75,13 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Whether it waits for the rest of something: if nothing comes for a while, call [`Decoder::give_up`].
+    /// Whether the decoder waits for the rest of a sequence. If nothing arrives for a while, call [`Decoder::give_up`].
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.count > 0
     }
 
-    /// Reads on; `each` gets what came and the bytes that it was.
+    /// Decodes bytes. `each` gets each input with its original bytes.
     pub fn read(&mut self, bytes: &[u8], mut each: impl FnMut(Input<'_>, &[u8])) {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
@@ -98,7 +98,7 @@ impl Decoder {
         }
     }
 
-    /// Takes what is there for all that comes: ESC alone is the key.
+    /// Stops waiting for the rest: an ESC alone is the Escape key.
     pub fn give_up(&mut self, mut each: impl FnMut(Input<'_>, &[u8])) {
         let escape = self.state == State::Escape && self.count == 1;
         let input = if escape { Input::Key(Chord::plain(Code::Escape)) } else { Input::Other };
@@ -123,7 +123,7 @@ impl Decoder {
     }
 
     fn step(&mut self, byte: u8, each: &mut impl FnMut(Input<'_>, &[u8])) {
-        // A byte that can't go on with a character ends it, and is looked at for itself.
+        // A byte that can't continue a character ends it, and is then decoded by itself.
         if matches!(self.state, State::Character(_)) && !(0x80..0xc0).contains(&byte) {
             self.end(Input::Other, each);
         }
@@ -152,7 +152,7 @@ impl Decoder {
                 b'O' => self.state = State::Single,
                 b']' | b'P' | b'_' | b'^' => self.state = State::String,
                 0x1b => {
-                    // The first is a key of its own.
+                    // The first ESC is a key of its own.
                     self.count = 1;
                     self.end(Input::Key(Chord::plain(Code::Escape)), each);
                     let _there_is_room = self.hold(0x1b);
@@ -164,7 +164,7 @@ impl Decoder {
             State::Single => self.end(Chord::of_letter(byte, 1).map_or(Input::Other, Input::Key), each),
             State::Control => {
                 if byte == 0x1b {
-                    // It was never ended: what follows is something else.
+                    // The string was never ended, so these bytes begin another input.
                     self.count -= 1;
                     self.end(Input::Other, each);
                     let _there_is_room = self.hold(0x1b);
@@ -198,7 +198,7 @@ impl Decoder {
         }
     }
 
-    /// Reads within a paste; says how many bytes were taken.
+    /// Decodes within a paste. Returns how many bytes were taken.
     fn paste(&mut self, bytes: &[u8], each: &mut impl FnMut(Input<'_>, &[u8])) -> usize {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
@@ -206,7 +206,7 @@ impl Decoder {
                 self.matched += 1;
                 at += 1;
                 if self.matched == END.len() {
-                    // Bytes of the end that came before were kept back until now.
+                    // The bytes of the end sequence from earlier pieces were kept back until now.
                     let pasted = bytes.get(..at.saturating_sub(END.len())).unwrap_or_default();
                     if !pasted.is_empty() {
                         each(Input::Pasted(pasted), pasted);
@@ -222,7 +222,7 @@ impl Decoder {
             if self.matched > 0 {
                 let before = self.matched;
                 self.matched = 0;
-                // What was kept back from an earlier piece is no end, after all.
+                // The bytes that were kept back from an earlier piece don't belong to the end sequence.
                 if before > at {
                     let late = END.get(..before - at).unwrap_or_default();
                     each(Input::Pasted(late), late);

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A terminal that knows what was meant: the user's own shell behind a pseudo-terminal, with modules in between.
+//! `palisade shell`: the user's own shell behind a pseudo-terminal, with modules between the keyboard and the shell.
 //!
 //! In reading order:
 //!
-//! - [`start`]: where this process is, and what a shell's start-up file evaluates
-//! - [`ahead`]: what was typed before a prompt, for a shell that can't look itself
+//! - [`start`]: which terminal this process has, and the script that a shell's start-up file evaluates
+//! - [`ahead`]: keys that were typed before a prompt, for a shell that can't read them itself
 //! - [`proxy`]: the loop between the terminal and the shell
-//! - [`engine`]: the same without descriptors
-//! - [`key`], [`line`]: what is typed, and what it makes of the shell's line
-//! - [`vt`], [`mark`], [`column`]: what programs print, what the shell says about itself, where the cursor is
-//! - [`foreground`]: who has the terminal, elsewhere or as somebody else
-//! - [`links`]: addresses that can be clicked
-//! - [`chain`], [`modules`]: what stands in between
-//! - [`status`]: what the status line says
-//! - [`settings`]: which of it, and how
-//! - [`classify`]: what a line would do, and whether to ask before it does
-//! - [`link`]: what a line runs becomes a scope that the kernel knows
-//! - [`history`]: what was typed before, and what is likely to be typed next
-//! - [`counts`], [`page`]: what happened, in numbers, and where it can be looked at
+//! - [`engine`]: the logic of that loop, without descriptors
+//! - [`key`], [`line`]: decode keys, and follow their effect on the shell's line
+//! - [`vt`], [`mark`], [`column`]: parse programs' output and the shell's reports, and follow the cursor
+//! - [`foreground`]: which program has the terminal, and whether it runs elsewhere or as another user
+//! - [`links`]: turns addresses into links that can be clicked
+//! - [`chain`], [`modules`]: the modules
+//! - [`status`]: the text of the status line
+//! - [`settings`]: the settings file
+//! - [`classify`]: what a line would do, and whether to ask before it runs
+//! - [`link`]: the connection to palisaded, which makes a scope of each line
+//! - [`history`]: earlier lines, and the line that is likely to be typed next
+//! - [`counts`], [`page`]: counts of what happened, and a page that shows them
 #![forbid(unsafe_code)]
 
 pub mod ahead;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is in the shell's editor, and whether that is known.
+//! Follows the line in the shell's editor, and knows whether its text is certain.
 //!
-//! A shell that tells is believed. Between two things that it tells, keys are applied as its editor does by default
-//! (readline's emacs mode, which fish and zsh follow); whatever else is typed makes the line uncertain until the shell
-//! tells again. Nothing is done on account of an uncertain line.
+//! A report of the shell is trusted. Between two reports, keys are applied as the shell's editor does by default
+//! (readline's emacs mode, which fish and zsh follow). Any other key makes the line uncertain until the shell's next
+//! report. Nothing is done because of an uncertain line.
 
 use crate::key::{Chord, Code, Input};
 use crate::mark;
@@ -11,19 +11,19 @@ use crate::mark;
 /// The longest line that is followed, in bytes.
 pub const LONGEST: usize = 16 << 10;
 
-/// Where a line came from: the most suspicious of its parts counts.
+/// Where a line came from. If its parts have several origins, the most suspicious one counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Origin {
-    /// Key by key.
+    /// Typed key by key.
     #[default]
     Typed,
     /// Pasted by the user.
     Pasted,
-    /// Faster than anybody types, and not as a paste.
+    /// Faster than a person types, and not as a paste.
     Machine,
 }
 
-/// The line.
+/// The line in the shell's editor.
 #[derive(Debug)]
 pub struct Line {
     text: String,
@@ -39,19 +39,19 @@ impl Default for Line {
 }
 
 impl Line {
-    /// What is in it; meaningless unless [`Line::is_certain`].
+    /// The line's text. It has no meaning unless [`Line::is_certain`].
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What is before the cursor.
+    /// The text before the cursor.
     #[must_use]
     pub fn before(&self) -> &str {
         self.text.get(..self.cursor).unwrap_or(&self.text)
     }
 
-    /// Whether that is known to be what the shell has.
+    /// Whether the text is known to be the shell's.
     #[must_use]
     pub fn is_certain(&self) -> bool {
         self.certain
@@ -69,23 +69,23 @@ impl Line {
         self.origin
     }
 
-    /// It came from there, too.
+    /// Adds an origin of a part of the line.
     pub fn came_from(&mut self, origin: Origin) {
         self.origin = self.origin.max(origin);
     }
 
-    /// A new line: empty, and known to be.
+    /// Begins a new line: it is empty, and this is certain.
     pub fn begin(&mut self) {
         self.clear();
         self.origin = Origin::Typed;
     }
 
-    /// Nobody knows what is in it.
+    /// Marks the text as unknown.
     pub fn lose(&mut self) {
         self.certain = false;
     }
 
-    /// The shell has told: the cursor in characters, the text as [`mark::plain`] reads it.
+    /// Applies the shell's report: the cursor's index in characters, and the text as [`mark::plain`] reads it.
     pub fn told(&mut self, point: usize, sent: &str) {
         self.text.clear();
         self.certain = mark::plain(sent, &mut self.text);
@@ -101,7 +101,7 @@ impl Line {
         self.certain = true;
     }
 
-    /// What is typed, on its way to the shell.
+    /// Applies a key on its way to the shell.
     pub fn apply(&mut self, input: &Input<'_>) {
         if !self.certain {
             return;
@@ -116,7 +116,7 @@ impl Line {
                     Ok(text) if !text.contains(|character: char| character.is_control()) => {
                         text.chars().for_each(|character| self.insert(character));
                     }
-                    // Line ends and controls come into the editor as the shell likes.
+                    // The effect of line ends and control characters depends on the shell.
                     _ => self.lose(),
                 }
             }
@@ -142,7 +142,7 @@ impl Line {
             (Code::Right, 0) => 'f',
             (Code::Home, 0) => 'a',
             (Code::End, 0) => 'e',
-            // What Enter does is for the one who asks to say.
+            // The caller decides what Enter does.
             (Code::Enter, 0) => return,
             _ => return self.lose(),
         };
@@ -157,14 +157,14 @@ impl Line {
                 self.text.drain(self.cursor..self.cursor + width);
             }
             'k' => self.text.truncate(self.cursor),
-            // zsh deletes all of the line, readline what is before: both agree at its end.
+            // zsh deletes the whole line, readline the text before the cursor. Both agree at the line's end.
             'u' if self.is_at_end() => {
                 self.clear();
                 self.origin = Origin::Typed;
             }
             'd' if !self.text.is_empty() => self.delete(),
             'd' | 'l' => {}
-            // The shell begins anew, and says so.
+            // The shell begins a new line, and reports that.
             _ => self.lose(),
         }
     }

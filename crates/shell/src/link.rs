@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The link with palisaded: what a line runs becomes a scope, and what the kernel refuses in it is told.
+//! The link with palisaded: each line's processes become a scope, and the shell reports what the kernel refuses in it.
 //!
-//! The shell itself is marked for as long as one of its lines runs. What it starts meanwhile inherits the mark and keeps
-//! it; the shell at its prompt, and what it starts there, isn't marked.
+//! The shell's own process is marked while one of its lines runs. Processes that it starts meanwhile inherit the mark
+//! and keep it. The shell at its prompt isn't marked, nor is what it starts there.
 //!
-//! A line waits for the daemon no longer than it is told to ([`PATIENCE`] as a rule), once: while an answer is due nothing more is asked, and lines run as
-//! they would without a daemon. Nothing else is waited for.
+//! A line waits for the daemon at most the configured time ([`PATIENCE`] by default), and only once: while an answer is
+//! due, no further request is sent, and lines run as they would without a daemon. Nothing else waits.
 
 mod talk;
 
@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use talk::{Talk, TalkError};
 
-/// The longest that a line waits for the daemon, where nobody says otherwise.
+/// The default for the longest time that a line waits for the daemon.
 pub const PATIENCE: Duration = Duration::from_millis(50);
-/// Scopes of ours that are remembered.
+/// How many of our scopes are remembered.
 const SCOPES: usize = 64;
-/// Refusals that are told one by one.
+/// How many refusals are reported one by one.
 const TOLD: usize = 4;
-/// `PROC_PID_INIT_INO` of `linux/proc_ns.h`: processes have the numbers that the daemon knows only in this namespace.
+/// `PROC_PID_INIT_INO` of `linux/proc_ns.h`. Only in this namespace are process numbers the same as the daemon's.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,34 +34,34 @@ enum Asked {
     Release,
 }
 
-/// The link of one shell.
+/// The link of one shell with palisaded.
 #[derive(Debug)]
 pub struct Link {
     socket: PathBuf,
     patience: Duration,
     shell: u32,
-    /// It makes sense here at all.
+    /// Whether scopes are possible in this process.
     possible: bool,
     ask: Option<Talk>,
     watch: Option<Talk>,
-    /// What was asked and isn't answered, oldest first.
+    /// The unanswered requests, oldest first.
     due: VecDeque<Asked>,
     /// The scope that the shell is in.
     held: Option<u32>,
-    /// A line of ours runs.
+    /// A line of the shell runs.
     running: bool,
     own: VecDeque<u32>,
     refused: Vec<(u32, String)>,
     more: usize,
     problem: Option<String>,
-    /// Problems are told once.
+    /// The problems that were reported: each is reported once.
     complained: Vec<String>,
     waits: u64,
 }
 
 impl Link {
-    /// For a shell, by its process number, with the daemon that listens at a socket, for which a line waits so long.
-    /// Nothing is asked yet.
+    /// The link for the shell with this process number. `socket` is the daemon's socket, and `patience` is how long a
+    /// line waits. Nothing is requested yet.
     #[must_use]
     pub fn of(shell: u32, socket: &Path, patience: Duration) -> Self {
         let possible =
@@ -85,7 +85,7 @@ impl Link {
         }
     }
 
-    /// Begins to talk, so that the first line finds the daemon ready. Waits for nothing.
+    /// Opens the conversation, so that the daemon is ready for the first line. Waits for nothing.
     pub fn begin(&mut self) {
         if !self.possible {
             return;
@@ -95,7 +95,7 @@ impl Link {
             self.watch = self.opened(&follow);
         }
         if self.ask.is_none() {
-            // Whatever was before: between two lines the shell isn't marked.
+            // Releases any earlier mark: between two lines the shell isn't marked.
             self.ask = self.opened(&Request::Release { pid: self.shell });
             self.held = None;
             self.due.clear();
@@ -113,17 +113,17 @@ impl Link {
         talk.map_err(|error| self.complain(&error)).ok()
     }
 
-    /// A line is about to be run: what it starts is to be a scope like that.
+    /// A line is about to run. The processes that it starts become a scope with these properties.
     pub fn run(&mut self, wanted: Wanted) {
         if !self.possible {
             return;
         }
         self.hear();
-        // A line of which nobody has said that it is over is none any more.
+        // The end of the line before may not have been reported. It has ended, since the next one begins.
         self.over();
         self.begin();
         self.running = true;
-        // An answer is due: nobody waits for it twice.
+        // An answer is still due, so the line doesn't wait again.
         if self.due.contains(&Asked::Line) {
             return;
         }
@@ -143,7 +143,7 @@ impl Link {
         }
     }
 
-    /// The line is over.
+    /// The line has ended.
     pub fn over(&mut self) {
         if !core::mem::take(&mut self.running) {
             return;
@@ -158,7 +158,7 @@ impl Link {
         }
     }
 
-    /// Takes in what has come. Waits for nothing.
+    /// Reads the answers that have arrived. Waits for nothing.
     pub fn hear(&mut self) {
         while let Some(talk) = &mut self.ask {
             match talk.flush().and_then(|()| talk.answer()) {
@@ -184,7 +184,7 @@ impl Link {
         }
     }
 
-    /// What is to be polled, and for what.
+    /// The descriptors to poll, with the events to poll for.
     pub fn polled(&self) -> [Option<(BorrowedFd<'_>, PollFlags)>; 2] {
         [&self.ask, &self.watch].map(|talk| {
             let talk = talk.as_ref()?;
@@ -193,7 +193,7 @@ impl Link {
         })
     }
 
-    /// What is to be said, if anything: lines, each with an end.
+    /// Messages for the user, if there are any: each line has a line end.
     pub fn words(&mut self) -> Option<String> {
         let mut words = String::new();
         for (_, what) in self.refused.iter().take(TOLD) {
@@ -218,7 +218,7 @@ impl Link {
         self.held
     }
 
-    /// How often anything was waited for so far.
+    /// How often the link has waited so far.
     #[must_use]
     pub fn waits(&self) -> u64 {
         self.waits
@@ -255,7 +255,7 @@ impl Link {
                     self.own.pop_front();
                 }
                 self.own.push_back(marked.scope);
-                // Too late for its line, and nobody has said yet that it is over.
+                // The answer came too late for its line: the line is over, but the mark hasn't been released.
                 if !self.running
                     && !self.due.contains(&Asked::Release)
                     && self.tell(&Request::Release { pid: self.shell })
@@ -264,7 +264,7 @@ impl Link {
                 }
             }
             (Some(Asked::Release), Response::Done { .. }) => self.held = None,
-            // In a scope of somebody else's making: that one holds.
+            // Another program has put the shell into a scope. That scope stays.
             (_, Response::Refused(refusal)) if matches!(refusal.class.as_str(), "inside" | "taken") => {
                 self.held = None;
             }

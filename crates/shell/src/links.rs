@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses and paths in what programs print, as links that terminals let people click (OSC 8).
+//! Turns addresses and paths in programs' output into links that the terminal lets the user click (OSC 8).
 //!
-//! Source of the sequence: E. Koblinger, "Hyperlinks in terminal emulators". What may go on in the next read
-//! stays as it is. A path becomes `file://HOST/PATH`, with `#LINE` where a line's number follows it, and only if there is
-//! such a file: a word is looked up with one system call, and no more than [`LOOKS`] words of one read are.
+//! Source of the sequence: E. Koblinger, "Hyperlinks in terminal emulators". A word that may continue in the next read
+//! stays as it is. A path becomes `file://HOST/PATH`, with `#LINE` if a line number follows it, and only if the file
+//! exists: each word costs one system call, and at most [`LOOKS`] words of one read are looked up.
 
 use core::fmt::Write;
 use memchr::memmem;
 
 const SCHEMES: [&[u8]; 4] = [b"https", b"http", b"file", b"ftp"];
 
-/// So many words of one read are looked up at most.
+/// At most this many words of one read are looked up.
 pub const LOOKS: usize = 64;
 /// Longer paths aren't looked up, in bytes.
 const LONGEST: usize = 240;
 
-/// What is needed to know paths.
+/// What is needed to recognise paths.
 pub struct Paths<'a> {
-    /// What relative paths begin at.
+    /// The base of relative paths.
     pub directory: &'a str,
-    /// What `~/` is.
+    /// The home directory, for `~/`.
     pub home: &'a str,
-    /// This machine.
+    /// This machine's name.
     pub host: &'a str,
-    /// Says whether there is such a file.
+    /// Returns whether a file exists.
     pub is_there: &'a dyn Fn(&str) -> bool,
-    /// Where a link is put together: two texts whose memory is never added to.
+    /// Memory for building a link: two texts with enough capacity, so that nothing is allocated.
     pub memory: (&'a mut String, &'a mut String),
 }
 
@@ -35,14 +35,14 @@ impl core::fmt::Debug for Paths<'_> {
     }
 }
 
-/// Whether there is such a file. Nothing is mounted and no server is asked for it.
+/// Whether a file exists. The lookup triggers no mount and asks no server.
 #[must_use]
 pub fn is_there(path: &str) -> bool {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
     statx(CWD, path, AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE).is_ok()
 }
 
-/// As [`link`], and paths of files that are there, too.
+/// As [`link`], and also for paths of existing files.
 pub fn link_all(bytes: &[u8], paths: &mut Paths<'_>, to: &mut dyn FnMut(&[u8])) {
     if memchr::memchr2(b'/', b':', bytes).is_none() || has_texts(bytes) {
         return to(bytes);
@@ -94,7 +94,7 @@ fn stops(byte: u8) -> bool {
     byte <= 0x20 || byte == 0x7f || b"\"'<>`{}|\\^()[]=,;".contains(&byte)
 }
 
-/// Where the sequence that begins there has ended, if it has.
+/// The index behind the sequence that begins at `at`, if the sequence has ended.
 fn behind_sequence(bytes: &[u8], at: usize) -> Option<usize> {
     let is_control = bytes.get(at + 1)? == &b'[';
     let from = if is_control { at + 2 } else { at + 1 };
@@ -102,7 +102,7 @@ fn behind_sequence(bytes: &[u8], at: usize) -> Option<usize> {
     bytes.get(from..)?.iter().position(ends).map(|length| from + length + 1)
 }
 
-/// How many bytes of a word may be a path; and the number of a line behind it, with where that ends.
+/// How many bytes of a word may be a path. Also the line number after it, with the index where the number ends.
 fn path(word: &[u8]) -> Option<(usize, Option<(u32, usize)>)> {
     let colon = memchr::memchr(b':', word).unwrap_or(word.len());
     let mut name = word.get(..colon)?;
@@ -125,7 +125,7 @@ fn path(word: &[u8]) -> Option<(usize, Option<(u32, usize)>)> {
 }
 
 impl Paths<'_> {
-    /// Puts the link to a file into memory, if the file is there.
+    /// Builds the link to a file in memory, if the file exists.
     fn find(&mut self, name: &str, line: Option<u32>) -> bool {
         let (whole, link) = (&mut *self.memory.0, &mut *self.memory.1);
         whole.clear();
@@ -161,7 +161,7 @@ impl Paths<'_> {
     }
 }
 
-/// Appends the address of a path on a machine, as terminals want it: three times the path's length and what is before it.
+/// Appends a path's address for terminals. It takes up to three times the path's length, plus what is before the path.
 pub(crate) fn write_address(host: &str, path: &str, into: &mut String) {
     into.push_str("file://");
     into.push_str(host);
@@ -174,14 +174,14 @@ pub(crate) fn write_address(host: &str, path: &str, into: &mut String) {
     }
 }
 
-/// Whether a sequence in these bytes may carry a text of its own, or goes on behind them.
+/// Whether a sequence in these bytes may contain text of its own, or may continue after the bytes.
 fn has_texts(bytes: &[u8]) -> bool {
     memchr::memchr_iter(0x1b, bytes)
         .any(|at| matches!(bytes.get(at + 1), None | Some(b']' | b'P' | b'_' | b'^' | b'X')))
 }
 
-/// Passes bytes on with their addresses made links. The bytes begin outside of sequences; where one may carry a text of
-/// its own (ESC and `]`, `P`, `_`, `^`, `X`), all stay as they are.
+/// Passes bytes on and makes their addresses links. The bytes must begin outside of sequences. If a sequence may
+/// contain text of its own (ESC and `]`, `P`, `_`, `^`, `X`), all bytes stay unchanged.
 pub fn link(bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
     let Some(first) = memmem::find(bytes, b"://") else { return to(bytes) };
     if has_texts(bytes) {
@@ -206,7 +206,7 @@ pub fn link(bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
     to(bytes.get(done..).unwrap_or_default());
 }
 
-/// The address around `://` at a place, if it is a known kind's and ends here.
+/// The address around `://` at this place, if its scheme is known and the address ends within these bytes.
 fn address(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let before = bytes.get(..at)?;
     let scheme = SCHEMES.iter().find(|scheme| before.ends_with(scheme))?;

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the user's shell says about itself, and how it is told from what programs print.
+//! Marks: what the user's shell reports about itself, and how marks are told apart from programs' output.
 //!
-//! Marks are operating system commands with a nonce that only the shell's hooks know:
+//! Marks are operating system commands (OSC) with a nonce that only the shell's hooks know:
 //!
 //! - `133;A;p=NONCE`, `133;B;p=NONCE`, `133;C;p=NONCE`, `133;D;CODE;p=NONCE`: FinalTerm's marks, which go on to the
 //!   terminal without the nonce
-//! - `7717;NONCE;L;POINT;TEXT`: what is in the editor; it and the following go no further
-//! - `7717;NONCE;U`: what is in the editor can't be said
-//! - `7717;NONCE;R;POINT;TEXT`, `7717;NONCE;V`: the same two, because it was asked
-//! - `7717;NONCE;M;POINT;TEXT`: what is in the editor, because it was asked, and that it shows a menu
+//! - `7717;NONCE;L;POINT;TEXT`: what is in the editor; this mark and the following ones are not passed to the terminal
+//! - `7717;NONCE;U`: the content of the editor can't be reported
+//! - `7717;NONCE;R;POINT;TEXT`, `7717;NONCE;V`: the same two, as answers to a question
+//! - `7717;NONCE;M;POINT;TEXT`: what is in the editor, as an answer, while the editor shows a menu
 //! - `7717;NONCE;F`: the editor is left
 //! - `7717;NONCE;X;TEXT`: the line that is about to be executed
-//! - `7717;NONCE;T;KEYS`: what was typed before the prompt, and is nobody's yet; there `\\a`, `\\x` and `\\z` stand for
-//!   BEL, CAN and SUB
-//! - `7717;NONCE;W;DIRECTORY`: where the shell is
-//! - `7717;NONCE;S;SHELL`: the hooks are there; `bash-vi` where keys are vi's
+//! - `7717;NONCE;T;KEYS`: keys that were typed before the prompt and that no program has read yet; in these, `\\a`,
+//!   `\\x` and `\\z` stand for BEL, CAN and SUB
+//! - `7717;NONCE;W;DIRECTORY`: the shell's directory
+//! - `7717;NONCE;S;SHELL`: the hooks are installed; `bash-vi` if bash uses vi's keys
 //!
-//! In texts, `\\`, `\n`, `\t` and `\e` stand for what they do in shells.
+//! In texts, `\\`, `\n`, `\t` and `\e` have their usual meaning in shells.
 
-/// The length of a nonce, in bytes: hexadecimal digits.
+/// The length of a nonce in bytes. Its characters are hexadecimal digits.
 pub const NONCE: usize = 32;
 
-/// A secret between the proxy and the hooks of one shell.
+/// A secret that the proxy and the hooks of one shell share.
 #[derive(Clone, Copy)]
 pub struct Nonce([u8; NONCE]);
 
@@ -32,7 +32,7 @@ impl core::fmt::Debug for Nonce {
 }
 
 impl Nonce {
-    /// Of 16 random bytes.
+    /// A nonce from 16 random bytes.
     #[must_use]
     pub fn of(random: [u8; NONCE / 2]) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -44,13 +44,13 @@ impl Nonce {
         Self(digits)
     }
 
-    /// Its digits.
+    /// The nonce's digits.
     #[must_use]
     pub fn digits(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether these are its digits. The time it takes says nothing about how many are right.
+    /// Compares the digits in constant time: the time doesn't depend on how many digits are right.
     fn is(&self, other: &[u8]) -> bool {
         other.len() == NONCE && self.0.iter().zip(other).fold(0, |different, (a, b)| different | (a ^ b)) == 0
     }
@@ -59,19 +59,19 @@ impl Nonce {
 /// Shells that have hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shell {
-    /// Says what is in its editor when asked.
+    /// Reports its editor's content when it is asked.
     Bash,
-    /// Says what is in its editor whenever it changes.
+    /// Reports its editor's content at each change.
     Zsh,
-    /// Says what is in its editor when asked.
+    /// Reports its editor's content when it is asked.
     Fish,
 }
 
 impl Shell {
-    /// All of them.
+    /// All shells.
     pub const ALL: [Self; 3] = [Self::Bash, Self::Zsh, Self::Fish];
 
-    /// What its program is called.
+    /// The name of the shell's program.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -87,36 +87,36 @@ impl Shell {
 pub enum Mark<'a> {
     /// A prompt begins.
     Prompt,
-    /// It ends: the user types.
+    /// The prompt ends: the user can type.
     Edit,
     /// A command begins.
     Run,
-    /// It has ended.
+    /// The command has ended, with this code.
     Done(i32),
-    /// What is in the editor: the cursor in characters, and the text as it was sent.
+    /// The editor's content: the cursor's index in characters, and the text as it was sent.
     Line(usize, &'a str),
-    /// The same, because it was asked for: nothing that was typed before is missing.
+    /// The same as an answer to a question: it includes all earlier keys.
     Reply(usize, &'a str),
-    /// Nobody knows what is in the editor.
+    /// The editor's content is unknown.
     Unknown,
-    /// The same, because it was asked for.
+    /// The same as an answer to a question.
     NoReply,
-    /// What is in the editor, because it was asked for; a menu is shown, which may take the keys.
+    /// The editor's content as an answer, while the editor shows a menu, which may take the next keys.
     Menu(usize, &'a str),
     /// The editor is left.
     Left,
-    /// What is about to be executed, as it was sent.
+    /// The line that is about to be executed, as it was sent.
     Execute(&'a str),
-    /// What was typed before the prompt and is nobody's yet, as it was sent.
+    /// The keys that were typed before the prompt and that no program has read yet, as they were sent.
     Ahead(&'a [u8]),
     /// The shell's directory, as it was sent.
     Directory(&'a str),
-    /// The hooks are there; and whether the editor's keys are those that [`crate::line`] knows.
+    /// The hooks are installed. The flag says whether the editor's keys are those that [`crate::line`] knows.
     Hooked(Shell, bool),
 }
 
 impl Mark<'_> {
-    /// What the terminal is told instead.
+    /// The bytes for the terminal in place of the mark.
     #[must_use]
     pub fn public(&self) -> &'static [u8] {
         match self {
@@ -130,7 +130,7 @@ impl Mark<'_> {
     }
 }
 
-/// Understands an operating system command; `None`: it is none of the shell's.
+/// Parses an operating system command; `None` if it isn't a mark of the shell.
 #[must_use]
 pub fn understood<'a>(command: &'a [u8], nonce: &Nonce) -> Option<Mark<'a>> {
     if let Some(rest) = command.strip_prefix(b"133;") {
@@ -157,7 +157,7 @@ pub fn understood<'a>(command: &'a [u8], nonce: &Nonce) -> Option<Mark<'a>> {
     if let Some(keys) = body.strip_prefix(b";T;") {
         return Some(Mark::Ahead(keys));
     }
-    // From here on it is the shell that speaks; what it says in no UTF-8 isn't known.
+    // From here on the nonce has shown that the shell sent this. If it isn't UTF-8, the content is unknown.
     let Ok(body) = core::str::from_utf8(body.strip_prefix(b";")?) else { return Some(Mark::Unknown) };
     let (kind, rest) = body.split_once(';').unwrap_or((body, ""));
     match kind {
@@ -189,8 +189,8 @@ pub fn understood<'a>(command: &'a [u8], nonce: &Nonce) -> Option<Mark<'a>> {
     }
 }
 
-/// Appends a text as it was before it was sent, at most as much as there is room for. Says whether it is whole and
-/// harmless: a control character that isn't among those above makes it neither.
+/// Decodes a text and appends it, as far as there is room. Returns whether the text is complete and harmless. A control
+/// character other than those in the list above makes it neither.
 pub fn plain(sent: &str, into: &mut String) -> bool {
     let mut characters = sent.chars();
     while let Some(character) = characters.next() {
@@ -213,7 +213,7 @@ pub fn plain(sent: &str, into: &mut String) -> bool {
     true
 }
 
-/// What was typed, as it was before it was sent: whatever it is, none of it is lost. Line ends are Enter again.
+/// Decodes keys. No key is lost, whatever it is. Line ends become Enter again.
 pub fn keys(sent: &[u8]) -> impl Iterator<Item = u8> {
     let mut bytes = sent.iter().copied();
     core::iter::from_fn(move || {

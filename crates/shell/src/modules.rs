@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The modules that come with Palisade, and the chain that settings ask for.
+//! The modules that come with Palisade, and the chain that the settings ask for.
 //!
-//! - [`keymap`]: keys that mean actions
+//! - [`keymap`]: keys that are bound to actions
 //! - [`incognito`]: lines that aren't remembered
-//! - [`ghost`]: taking what is shown dim behind the cursor
-//! - [`history`]: what was typed before
-//! - [`line_guard`]: asking before a line does harm
-//! - [`counts`]: what happens, in numbers
-//! - [`recorder`]: what is on the screen, as asciicast
+//! - [`ghost`]: takes the ghost text behind the cursor
+//! - [`history`]: suggests earlier lines and remembers new ones
+//! - [`line_guard`]: asks before a line does harm
+//! - [`counts`]: counts what happens
+//! - [`recorder`]: records the screen as asciicast
 
 pub mod counts;
 pub mod ghost;

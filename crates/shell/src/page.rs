@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A page on this machine that says what happened in the shell, and the same as metrics.
+//! A page on this machine that shows what happened in the shell, and the same figures as metrics.
 //!
-//! - [`Facts`]: what the history and the counts say at one moment
-//! - `markup`: the page; what users typed is text there, whatever is in it
-//! - `metrics`: for Prometheus
-//! - [`site`]: who is answered, and what
+//! - [`Facts`]: the data of the history and the counts, at one moment
+//! - `markup`: the page in HTML; a text that a user typed stays text, whatever it contains
+//! - `metrics`: the metrics for Prometheus
+//! - [`site`]: which requests are answered, and with what
 //!
-//! It only reads, needs no script and nothing from elsewhere.
+//! The page only reads. It needs no script and nothing from other servers.
 
 mod command;
 mod facts;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The loop between the terminal and the shell: poll, read, write; no thread of its own, no runtime.
+//! The proxy's loop between the terminal and the shell: poll, read, write. It needs no thread of its own and no
+//! runtime.
 //!
-//! Nothing is written that could wait: while the terminal doesn't take output none is read, and while the shell doesn't
-//! take keys no more than so many are kept. So neither waits for the other through us.
+//! No write blocks. While the terminal doesn't take output, no output is read. While the shell doesn't take keys, only
+//! a limited number of keys is kept. So the terminal and the shell never block each other through the proxy.
 //!
-//! - `child`: the shell, started
-//! - `modules`: what stands in the chain, as the settings ask for
-//! - `wait`: what there is to do next
-//! - `front`: who has the shell's terminal
-//! - `signals`, `streams`, `window`: what comes and goes beside keys
+//! - `child`: starts the shell
+//! - `modules`: builds the chain that the settings ask for
+//! - `wait`: waits for the next event
+//! - `front`: finds out which program has the shell's terminal
+//! - `signals`, `streams`, `window`: signals, the streams of bytes, and the window's size
 
 mod child;
 mod front;
@@ -40,30 +41,30 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 use streams::{Keyboard, Screen};
 
-/// Why there is no proxy. The shell can still be started without.
+/// Why the proxy can't run. The shell can still be started without it.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// Standard input or output is no terminal.
+    /// Standard input or output isn't a terminal.
     #[error("standard input and output aren't a terminal")]
     NoTerminal,
-    /// There is no pseudo-terminal.
+    /// No pseudo-terminal is available.
     #[error("can't open a pseudo-terminal: {0}")]
     Pair(#[source] io::Error),
-    /// Nobody would restore the terminal.
+    /// No process would restore the terminal's settings at the end.
     #[error("can't have the terminal's settings kept: {0}")]
     Guardian(#[source] io::Error),
-    /// There is nothing to be told of signals with.
+    /// Signals can't be received.
     #[error("can't be told of signals: {0}")]
     Signals(#[source] io::Error),
-    /// There is no nonce.
+    /// No nonce could be made.
     #[error("can't make a secret for the shell: {0}")]
     Nonce(#[source] io::Error),
     /// The shell can't be started.
     #[error("can't start {}: {source}", shell.shown())]
     Start {
-        /// Which.
+        /// The shell's program.
         shell: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// The recording can't be written.
@@ -71,39 +72,39 @@ pub enum ProxyError {
     Record {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What is started, and how.
+/// What to start, and how.
 #[derive(Debug)]
 pub struct Options {
     /// The shell.
     pub shell: PathBuf,
-    /// What it is started with.
+    /// The shell's arguments.
     pub arguments: Vec<OsString>,
-    /// Where the settings are.
+    /// The path of the settings file.
     pub settings: PathBuf,
-    /// Where what was typed is kept.
+    /// The directory of the history and other state.
     pub state: PathBuf,
-    /// Where what is on the screen is written.
+    /// The file for the recording of the screen, if there is one.
     pub record: Option<PathBuf>,
-    /// Where palisaded answers about scopes.
+    /// The socket at which palisaded answers about scopes.
     pub scopes: PathBuf,
-    /// How long a line waits for it.
+    /// How long a line waits for palisaded.
     pub scope_wait: Duration,
-    /// No module but what records: to compare with.
+    /// Use no module except the recorder, as a baseline for comparisons.
     pub bare: bool,
 }
 
-/// Starts the shell and stands before it until it ends. Returns its exit code; 128 and the signal's number if one ended
-/// it, or this process.
+/// Starts the shell and serves it until it ends. Returns the shell's exit code. If a signal ended the shell or this
+/// process, returns 128 plus the signal's number.
 ///
-/// To be called while this process has one thread.
+/// Call it while this process has only one thread.
 ///
 /// # Errors
-/// [`ProxyError`]: nothing was changed, and nothing runs.
+/// [`ProxyError`]: nothing was changed, and no process was started.
 pub fn run(options: &Options) -> Result<u8, ProxyError> {
     let (keyboard, screen) = (rustix::stdio::stdin(), rustix::stdio::stdout());
     if !isatty(keyboard) || !isatty(screen) {
@@ -114,7 +115,7 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
     let nonce = start::new_nonce().map_err(ProxyError::Nonce)?;
     let recorder =
         options.record.as_ref().map(|path| child::begin_recording(path, options, size)).transpose()?;
-    // Before there are handlers: it is to end by signals.
+    // Start the guardian before the signal handlers: it must end by signals.
     let (guardian, raw) = Guardian::start(keyboard).map_err(ProxyError::Guardian)?;
     let started = child::start_shell(options, &pair, &nonce, &raw);
     let child = match started {
@@ -167,17 +168,17 @@ pub fn run(options: &Options) -> Result<u8, ProxyError> {
     Ok(session.finish(end, engine.modes()))
 }
 
-/// Why it is over.
+/// Why the loop ended.
 enum End {
     /// The shell has ended.
     Shell(Option<ExitStatus>),
-    /// Somebody has asked this process to end, by that signal.
+    /// Another process asked this process to end, by this signal.
     Signal(i32),
 }
 
 struct Session<'a> {
     link: Rc<RefCell<Link>>,
-    /// What happens, in numbers.
+    /// Counts of what happens.
     tally: Rc<Tally>,
     shell: Keyboard,
     screen: Screen<'a>,
@@ -188,15 +189,15 @@ struct Session<'a> {
     settings_time: Option<SystemTime>,
     options: &'a Options,
     recorder: Option<Recorder>,
-    /// The process group that the shell's editor has: known once there was a prompt.
+    /// The process group of the shell's editor. It is known after the first prompt.
     home: Option<i32>,
     title: String,
     ticked: Instant,
-    /// Something has happened since the last tick.
+    /// An event has occurred since the last tick.
     active: bool,
 }
 
-/// What is read in one piece is all that there is, if it is shorter than this, in bytes.
+/// If one read returns fewer bytes than this, there is nothing more to read.
 const SHORT: usize = 512;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -209,7 +210,7 @@ impl Session<'_> {
                 Err(_) => return End::Shell(None),
             };
             engine.at(Instant::now());
-            // Who changes the window's size and types then is to find the new size.
+            // If the window's size changed before a key was typed, the key must find the new size.
             if let Some(end) = self.heed_signals(engine, &mut buffer) {
                 return end;
             }
@@ -230,8 +231,9 @@ impl Session<'_> {
             if ready.shell_takes {
                 self.shell.flush();
             }
-            // Keys are the shell's from the mark on that says so: what it has printed before they came is looked at first.
-            // Else they would be passed to a shell that has just taken up what was typed ahead, and would come before it.
+            // Keys go to the shell's editor only after the mark that reports it. So output that arrived before the keys
+            // is handled first. Otherwise the keys would go to a shell that has just taken the keys that were typed
+            // ahead, and would come before them.
             let first = ready.keys && engine.phase() != Phase::Edit && !self.screen.is_waiting();
             if first && !self.take_output(engine, &mut buffer) {
                 return End::Shell(self.child.wait().ok());
@@ -268,7 +270,7 @@ impl Session<'_> {
         }
     }
 
-    /// Passes on what was printed. Says whether there is still somebody who prints.
+    /// Passes on output. Returns whether more output can come.
     fn take_output(&mut self, engine: &mut Engine, buffer: &mut [u8]) -> bool {
         let before = engine.phase();
         let open = self.pass_output(engine, buffer, false);
@@ -278,7 +280,7 @@ impl Session<'_> {
         open
     }
 
-    /// Reads what there is, or `all` of it, and passes it on; whether there may be more.
+    /// Reads the available output, or all of it if `all`, and passes it on. Returns whether there may be more.
     fn pass_output(&mut self, engine: &mut Engine, buffer: &mut [u8], all: bool) -> bool {
         let mut count = 0;
         let mut open = true;
@@ -290,7 +292,7 @@ impl Session<'_> {
                 }
                 Ok(read) => {
                     count += read;
-                    // An echo, say: to ask whether there is more takes as long as to be told of it.
+                    // Probably an echo. Checking for more would take as long as the next poll.
                     if read < SHORT && !all {
                         break;
                     }
@@ -304,7 +306,7 @@ impl Session<'_> {
             let bytes = buffer.get(..count).unwrap_or_default();
             engine.output(bytes, &mut |bytes| screen.put(bytes), &mut |bytes| shell.put(bytes));
         }
-        // Before the terminal hears of it: this process may be killed in between.
+        // Tell the guardian the modes before the terminal gets them: this process may be killed in between.
         self.guardian.tell_ahead(engine.modes());
         self.screen.flush();
         open
@@ -350,7 +352,7 @@ impl Session<'_> {
         if heard.child
             && let Ok(Some(status)) = self.child.try_wait()
         {
-            // What it had to say last is still there. Others may hold the terminal and talk on.
+            // The shell's last output is still to be read. Other processes may still hold the terminal and write.
             self.pass_output(engine, buffer, true);
             return Some(End::Shell(Some(status)));
         }
@@ -376,5 +378,5 @@ impl Session<'_> {
     }
 }
 
-/// The standard streams' descriptors, as long as the process lives.
+/// A descriptor of a standard stream. It stays open as long as the process lives.
 type Stream = BorrowedFd<'static>;

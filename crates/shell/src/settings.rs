@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the shell is set up: `shell.toml`.
+//! The shell's settings file: `shell.toml`.
 
 use crate::chain::Action;
 use crate::classify;
@@ -10,12 +10,12 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The version of the file's language.
+/// The version of the file's format.
 pub const SCHEMA: i64 = 1;
-/// No settings file is larger, in bytes.
+/// The largest settings file that is accepted, in bytes.
 pub const LARGEST: usize = 1 << 20;
 
-/// Why settings can't be understood.
+/// Why the settings can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file can't be read.
@@ -23,37 +23,37 @@ pub enum SettingsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It is too large to be settings.
+    /// The file is too large for a settings file.
     #[error("{} is larger than {LARGEST} bytes", path.shown())]
     Large {
         /// The file.
         path: PathBuf,
     },
-    /// It isn't what the language allows.
+    /// The content isn't valid.
     #[error("can't understand {}: {message}", path.shown())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where and what, as the parser says it, with a caret below the place.
+        /// The place and the problem, as the parser reports it, with a caret below the place.
         message: String,
-        /// What was probably meant.
+        /// The word that the user probably meant.
         meant: Option<String>,
     },
-    /// Another version of the language.
+    /// The file has another version of the format.
     #[error("{} has schema {found}, and this version understands {SCHEMA}", path.shown())]
     Schema {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The version in the file.
         found: i64,
     },
 }
 
 impl SettingsError {
-    /// What to do about it.
+    /// What the user can do about the error.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -66,29 +66,29 @@ impl SettingsError {
     }
 }
 
-/// What stands between the keyboard and the shell. The order of the list in the file is that in which keys pass.
+/// The modules. Keys pass them in the order of the list in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Name {
-    /// Keys that mean actions.
+    /// Keys that are bound to actions.
     Keymap,
     /// Lines that aren't remembered.
     Incognito,
-    /// A list to pick from.
+    /// The pick list.
     Pick,
-    /// What is likely to be typed next, dim behind the cursor.
+    /// The ghost text: the line that is likely to be typed next, dim behind the cursor.
     Ghost,
-    /// What was typed before.
+    /// The history.
     History,
-    /// Asks before a line does harm.
+    /// The line guard, which asks before a line does harm.
     Guard,
-    /// Addresses in output that can be clicked.
+    /// Addresses in output become links that can be clicked.
     Links,
-    /// What goes on, in the window's title or its last row.
+    /// The status, in the window's title or its last row.
     Status,
 }
 
-/// All, in the order in which they do best.
+/// All modules, in the recommended order.
 const ALL: [Name; 7] =
     [Name::Keymap, Name::Incognito, Name::Pick, Name::Ghost, Name::History, Name::Guard, Name::Status];
 
@@ -96,9 +96,9 @@ const ALL: [Name; 7] =
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Ghost {
-    /// From how many characters on something is shown.
+    /// The number of characters from which on ghost text is shown.
     pub from: usize,
-    /// How many rows it may take.
+    /// How many rows ghost text may take.
     pub rows: usize,
 }
 
@@ -112,11 +112,11 @@ impl Default for Ghost {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct History {
-    /// Nothing is remembered from the start.
+    /// Incognito is on from the start.
     pub incognito: bool,
     /// A line that begins with a space isn't remembered.
     pub ignore_space: bool,
-    /// A line that carries what looks like a secret isn't, either.
+    /// A line that seems to contain a secret isn't remembered, either.
     pub ignore_secrets: bool,
 }
 
@@ -130,9 +130,9 @@ impl Default for History {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Status {
-    /// The window's last row is kept for it.
+    /// The status line uses the window's last row.
     pub row: bool,
-    /// What it says, in this order.
+    /// The parts of the status line, in this order.
     pub show: Vec<Part>,
 }
 
@@ -146,7 +146,7 @@ impl Default for Status {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Links {
-    /// Paths of files that are there become links, too.
+    /// Paths of existing files become links, too.
     pub paths: bool,
 }
 
@@ -156,26 +156,26 @@ impl Default for Links {
     }
 }
 
-/// All of it.
+/// All settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What is there, in its order.
+    /// The modules, in their order.
     pub modules: Vec<Name>,
-    /// Which keys mean what.
+    /// The keys with their actions.
     pub keys: Vec<(Chord, Action)>,
     /// Ghost text.
     pub ghost: Ghost,
-    /// What is remembered.
+    /// What the history remembers.
     pub history: History,
     /// The status line.
     pub status: Status,
     /// What becomes a link.
     pub links: Links,
-    /// What is asked about.
+    /// The line guard's settings.
     pub guard: classify::Settings,
 }
 
-/// Keys unless the file says otherwise.
+/// The keys that are bound unless the file changes them.
 const KEYS: [(&str, Action); 7] = [
     ("right", Action::Accept),
     ("end", Action::Accept),
@@ -230,7 +230,7 @@ impl Ord for Key {
     }
 }
 
-/// The file as it is written.
+/// The file's structure.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
@@ -251,10 +251,10 @@ struct File {
 }
 
 impl Settings {
-    /// Understands the text of the file `path`.
+    /// Parses the text of the file `path`.
     ///
     /// # Errors
-    /// [`SettingsError`], with the place.
+    /// [`SettingsError`], with the place in the file.
     pub fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
         if text.len() > LARGEST {
             return Err(SettingsError::Large { path: path.to_owned() });
@@ -285,7 +285,7 @@ impl Settings {
         Ok(Self { modules, ghost, history, status, links, guard, ..settings })
     }
 
-    /// Reads a file; one that isn't there says nothing.
+    /// Reads a file. A missing file gives the defaults.
     ///
     /// # Errors
     /// [`SettingsError`].
@@ -298,7 +298,7 @@ impl Settings {
     }
 }
 
-/// The nearest of the words that would have been right, if the message names them and one is near.
+/// The valid word that is nearest to the wrong one, if the message names the valid words and one of them is near.
 fn meant(message: &str) -> Option<String> {
     let mut words = message.split('`').skip(1).step_by(2);
     let found = words.next()?;
@@ -309,7 +309,7 @@ fn meant(message: &str) -> Option<String> {
         .map(|(_, word)| word.to_owned())
 }
 
-/// How many insertions, deletions, changes or swaps of neighbours are between two words.
+/// The number of insertions, deletions, changes and swaps of neighbours between two words.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where this process is, and what a shell's start-up file evaluates.
+//! Finds out in which terminal this process is, and writes the script that a shell's start-up file evaluates.
 //!
-//! The line in the start-up file is evaluated twice: by the user's shell, which is told to become the proxy; and by the
-//! shell that the proxy starts, which is told its hooks. They are told apart by a variable that names the terminal: in
-//! another terminal (a multiplexer's pane, say) it means nothing.
+//! The line in the start-up file is evaluated twice. In the user's shell, the script makes the shell become the proxy.
+//! In the shell that the proxy starts, the script installs the hooks. A variable that names the terminal tells the two
+//! cases apart. In another terminal (for example a multiplexer's pane) the variable has no effect.
 //!
-//! The nonce comes through a pipe that is read once, so it is in nobody's environment.
+//! The nonce comes through a pipe that is read once, so it is in no process's environment.
 
 use crate::mark::{NONCE, Nonce, Shell};
 use std::ffi::{OsStr, OsString};
@@ -14,26 +14,26 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// `TERMINAL:DESCRIPTOR`: the proxy is in front of that terminal, and the nonce can be read there.
+/// `TERMINAL:DESCRIPTOR`: the proxy serves this terminal, and the nonce can be read from this descriptor.
 pub const INSIDE: &str = "PALISADE_SHELL";
-/// `TERMINAL`: no proxy here, although the start-up file asks for one.
+/// `TERMINAL`: no proxy in this terminal, although the start-up file asks for one.
 pub const OFF: &str = "PALISADE_SHELL_OFF";
 
-/// Where this process is.
+/// The terminal of this process, and what the environment says about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
-    /// The number of the controlling terminal; 0: none.
+    /// The number of the controlling terminal; 0 if there is none.
     pub terminal: u64,
-    /// The proxy is in front of it.
+    /// The proxy serves this terminal.
     pub inside: bool,
-    /// There is to be none.
+    /// There must be no proxy here.
     pub off: bool,
-    /// Where the nonce can be read, if it hasn't been.
+    /// The descriptor with the nonce, if the nonce hasn't been read.
     pub descriptor: Option<i32>,
 }
 
 impl Surroundings {
-    /// Of this process.
+    /// Reads the surroundings of this process.
     #[must_use]
     pub fn now() -> Self {
         let read = |name| std::env::var(name).ok();
@@ -52,19 +52,19 @@ impl Surroundings {
     }
 }
 
-/// Where the user's settings are.
+/// The path of the user's settings.
 #[must_use]
 pub fn settings() -> PathBuf {
     below("XDG_CONFIG_HOME", ".config").join("shell.toml")
 }
 
-/// Where what was typed is kept.
+/// The directory for the history and other state.
 #[must_use]
 pub fn state() -> PathBuf {
     below("XDG_STATE_HOME", ".local/state")
 }
 
-/// Palisade's directory in the one that a variable names, or in `usual` of the home.
+/// Palisade's directory in the directory that a variable names, or else in `usual` in the home.
 fn below(variable: &str, usual: &str) -> PathBuf {
     let named = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(usual);
@@ -78,7 +78,7 @@ pub fn usual() -> PathBuf {
     named.unwrap_or_else(|| "/bin/sh".into())
 }
 
-/// The number of this process's controlling terminal; 0: none.
+/// The number of this process's controlling terminal; 0 if there is none.
 #[must_use]
 pub fn terminal() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -90,17 +90,17 @@ pub fn terminal() -> u64 {
         .map_or(0, |number| u64::from(number.unsigned_abs()))
 }
 
-/// The number of a pseudo-terminal, as it is in the process's status.
+/// The number of a pseudo-terminal, in the form of the process's status.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's error.
 pub fn number(terminal: BorrowedFd<'_>) -> std::io::Result<u64> {
     let device = rustix::fs::fstat(terminal)?.st_rdev;
     let (major, minor) = (u64::from(rustix::fs::major(device)), u64::from(rustix::fs::minor(device)));
     Ok((minor & 0xff) | (major << 8) | ((minor & !0xff) << 12))
 }
 
-/// Reads the nonce that is waiting at a descriptor; `None` when it was read already.
+/// Reads the nonce from a descriptor; `None` if it was read already.
 #[must_use]
 pub fn nonce(descriptor: i32) -> Option<String> {
     let mut file = File::open(format!("/proc/self/fd/{descriptor}")).ok()?;
@@ -111,7 +111,7 @@ pub fn nonce(descriptor: i32) -> Option<String> {
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then_some(digits)
 }
 
-/// What the start-up file of a shell evaluates. `program` is this program, `shell` the shell's.
+/// The script that a shell's start-up file evaluates. `program` is this program; `shell` is the shell's program.
 #[must_use]
 pub fn script(kind: Shell, here: &Surroundings, program: &Path, shell: Option<&Path>) -> String {
     if here.terminal == 0 || here.off {
@@ -125,25 +125,25 @@ pub fn script(kind: Shell, here: &Surroundings, program: &Path, shell: Option<&P
     hooks(kind, &nonce, descriptor, program)
 }
 
-/// What has a shell that is started without arguments install its hooks, whatever its start-up files say.
+/// What makes a shell without arguments install its hooks, whatever its start-up files contain.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    /// Before all other arguments.
+    /// Arguments to put before all others.
     pub(crate) arguments: Vec<OsString>,
-    /// What an argument's descriptor gives, once.
+    /// The descriptor that an argument names. It can be read once.
     pub(crate) file: Option<OwnedFd>,
-    /// To be in its environment.
+    /// Variables for the shell's environment.
     pub(crate) variables: Vec<(&'static str, OsString)>,
 }
 
-/// For zsh, which knows no file to read but those of a directory: this is its only one.
+/// zsh can be given only a directory of start-up files. This directory has a single file.
 const ZSH: &str = "zsh";
 
 impl Asked {
-    /// Of a shell by the name of its program; nothing of one that isn't known.
+    /// For a shell, recognised by its program's name; empty for an unknown shell.
     ///
     /// # Errors
-    /// The kernel's: a pipe can't be made, or zsh's file can't be written below `state`.
+    /// The kernel's error: a pipe can't be made, or zsh's file can't be written below `state`.
     pub(crate) fn of(shell: &Path, program: &Path, state: &Path) -> io::Result<Self> {
         let name = shell.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let Some(kind) = Shell::ALL.into_iter().find(|kind| kind.name() == name) else {
@@ -151,7 +151,7 @@ impl Asked {
         };
         let ask = format!("{} shell init {name}", quoted(program));
         match kind {
-            // The system's file is read before.
+            // The system's start-up file is read before.
             Shell::Bash => {
                 let (reader, mut writer) = io::pipe()?;
                 let file = OwnedFd::from(reader);
@@ -182,7 +182,7 @@ impl Asked {
     }
 }
 
-/// The hooks.
+/// The script that installs the hooks.
 fn hooks(kind: Shell, nonce: &str, descriptor: i32, program: &Path) -> String {
     let text = match kind {
         Shell::Bash => include_str!("start/bash.sh"),
@@ -197,7 +197,7 @@ fn hooks(kind: Shell, nonce: &str, descriptor: i32, program: &Path) -> String {
         .collect()
 }
 
-/// What makes a shell the proxy. A login shell's successor is one, too.
+/// The script that makes a shell the proxy. If the shell is a login shell, the proxy's shell is one, too.
 fn becoming(kind: Shell, program: &Path, shell: Option<&Path>) -> String {
     let program = quoted(program);
     let default = PathBuf::from(kind.name());
@@ -218,13 +218,13 @@ fn becoming(kind: Shell, program: &Path, shell: Option<&Path>) -> String {
     }
 }
 
-/// A path as a word of any of the shells.
+/// A path as a quoted word for all three shells.
 fn quoted(path: &Path) -> String {
     let text = path.to_string_lossy();
     let mut quoted = String::from("'");
     for character in text.chars() {
         match character {
-            // Outside of quotes, because fish knows \' inside and the others don't.
+            // The quote is escaped outside of quotes, because only fish knows \' inside them.
             '\'' => quoted.push_str("'\\''"),
             '\\' => quoted.push_str("'\\\\'"),
             other => quoted.push(other),
@@ -234,10 +234,10 @@ fn quoted(path: &Path) -> String {
     quoted
 }
 
-/// A nonce, from the kernel.
+/// A random nonce from the kernel.
 ///
 /// # Errors
-/// The kernel's.
+/// The kernel's error.
 pub fn new_nonce() -> std::io::Result<Nonce> {
     let mut random = [0; NONCE / 2];
     File::open("/dev/urandom")?.read_exact(&mut random)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the status line says.
+//! Composes the text of the status line.
 
 use crate::column::{is_plain, width};
 use crate::foreground::Foreground;
@@ -8,19 +8,19 @@ use serde::Deserialize;
 use std::time::Duration;
 use unicode_width::UnicodeWidthChar;
 
-/// A part of it.
+/// A part of the status line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// Where lines go that aren't the shell's: `ssh prod`.
+    /// Where typed lines go, if not to the shell: `ssh prod`.
     Context,
     /// The shell's directory.
     Directory,
-    /// How the last line ended.
+    /// The exit code of the last line.
     Exit,
-    /// How long it took.
+    /// How long the last line took.
     Duration,
-    /// That nothing is remembered.
+    /// Whether incognito is on.
     Incognito,
     /// Whether the guard looks at lines.
     Guard,
@@ -30,18 +30,18 @@ pub enum Part {
 pub const ALL: [Part; 6] =
     [Part::Context, Part::Directory, Part::Exit, Part::Duration, Part::Incognito, Part::Guard];
 
-/// What there is to say.
+/// The data of the status line.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts<'a> {
-    /// Where lines go.
+    /// Where typed lines go.
     pub context: &'a Foreground,
     /// The shell's directory.
     pub directory: &'a str,
     /// The user's home.
     pub home: &'a str,
-    /// How the last line ended, and how long it took.
+    /// The exit code of the last line, and how long it took.
     pub last: Option<(i32, Duration)>,
-    /// Nothing is remembered.
+    /// Incognito is on.
     pub incognito: bool,
     /// What the guard does.
     pub guard: LineGuardState,
@@ -50,19 +50,19 @@ pub struct Facts<'a> {
 /// What the guard does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineGuardState {
-    /// There is none.
+    /// The guard is off.
     Off,
-    /// It looks at lines.
+    /// It judges lines.
     On,
-    /// It has kept a line back.
+    /// It holds a line back.
     Holds,
 }
 
-/// What stands between two parts.
+/// The separator between two parts.
 const BETWEEN: &str = " | ";
 
-/// Writes the parts' text into `into`, no wider than so many columns. Needs no more memory than a `String` of 4096 bytes
-/// has, and what is too long for it is cut.
+/// Writes the parts' text into `into`, at most this many columns wide. A `String` of 4096 bytes is enough; longer text
+/// is cut.
 pub fn compose(parts: &[Part], facts: &Facts<'_>, columns: usize, into: &mut String) {
     into.clear();
     for part in parts {
@@ -72,7 +72,7 @@ pub fn compose(parts: &[Part], facts: &Facts<'_>, columns: usize, into: &mut Str
         }
         let begun = into.len();
         let mut text = Cut { into: &mut *into, left: columns };
-        // A text that is full isn't an error: it is cut.
+        // A full text isn't an error: the rest is cut.
         let _full = part.write(facts, &mut text);
         if into.len() == begun {
             into.truncate(before);
@@ -88,7 +88,7 @@ pub fn compose(parts: &[Part], facts: &Facts<'_>, columns: usize, into: &mut Str
     }
 }
 
-/// Takes what is harmless, until it is full.
+/// A writer that accepts only harmless characters, until it is full.
 struct Cut<'a> {
     into: &'a mut String,
     left: usize,
@@ -144,7 +144,7 @@ fn write_duration(took: Duration, to: &mut Cut<'_>) -> core::fmt::Result {
     }
 }
 
-/// How many columns of so many are left behind a text.
+/// How many of these columns are left after a text.
 #[must_use]
 pub fn rest(text: &str, columns: usize) -> usize {
     columns.saturating_sub(width(text))

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs tell the terminal, as far as it concerns a proxy: control sequences, and operating system commands of
-//! a few kinds. Everything else is passed over at the speed of a search for ESC.
+//! Scans programs' output for what concerns a proxy: control sequences, and a few kinds of operating system commands.
+//! It skips everything else at the speed of a search for ESC.
 //!
-//! Source of the states: ECMA-48, and P. Williams' state machine of the VT500. 8-bit controls (0x80 to 0x9f) aren't
-//! controls here: in UTF-8 these bytes belong to characters.
+//! Source of the states: ECMA-48, and P. Williams' state machine of the VT500. 8-bit controls (0x80 to 0x9f) don't
+//! count as controls here: in UTF-8 these bytes belong to characters.
 
 use memchr::memchr;
 
-/// Parameters of a control sequence that are kept; more are counted as absent.
+/// The number of parameters of a control sequence that are kept. Further ones count as absent.
 const PARAMETERS: usize = 8;
-/// The longest operating system command that is kept, in bytes. A longer one is read to its end and forgotten.
+/// The longest operating system command that is kept, in bytes. A longer one is read to its end and dropped.
 pub const LONGEST: usize = 64 << 10;
 
 /// A control sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
-    /// The byte of `<=>?` in front, or 0.
+    /// The byte of `<=>?` in front of the parameters, or 0.
     pub private: u8,
     /// The last intermediate byte, or 0.
     pub intermediate: u8,
-    /// The byte that ends it.
+    /// The byte that ends the sequence.
     pub last: u8,
     parameters: [u16; PARAMETERS],
     count: usize,
@@ -28,25 +28,25 @@ pub struct Control {
 impl Control {
     const NONE: Self = Self { private: 0, intermediate: 0, last: 0, parameters: [0; PARAMETERS], count: 0 };
 
-    /// A parameter; what is absent is 0.
+    /// A parameter; 0 if it is absent.
     #[must_use]
     pub fn parameter(&self, index: usize) -> u16 {
         self.parameters.get(index).copied().unwrap_or(0)
     }
 
-    /// Those that were given.
+    /// The parameters that were given.
     #[must_use]
     pub fn parameters(&self) -> &[u16] {
         self.parameters.get(..self.count).unwrap_or_default()
     }
 }
 
-/// What was found.
+/// What the scanner found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found<'a> {
     /// A control sequence.
     Control(&'a Control),
-    /// An operating system command, without its introducer and its end.
+    /// An operating system command, without its introducer and terminator.
     Command(&'a [u8]),
     /// ESC and one byte, without intermediates.
     Escape(u8),
@@ -56,27 +56,27 @@ pub enum Found<'a> {
 enum State {
     Ground,
     Escape,
-    /// ESC and intermediates: one byte ends it.
+    /// ESC and intermediate bytes: the next other byte ends it.
     EscapeMore,
     Control,
     /// An operating system command.
     Command,
-    /// DCS, SOS, PM or APC: nothing of it matters.
+    /// DCS, SOS, PM or APC: the content doesn't matter.
     String,
     /// ESC within a command or string: `\` ends it.
     CommandEscape,
     StringEscape,
 }
 
-/// Reads what programs write, in pieces of any size.
+/// Scans what programs write, in pieces of any size.
 #[derive(Debug)]
 pub struct Scanner {
     state: State,
     control: Control,
     command: Vec<u8>,
-    /// It was longer than [`LONGEST`], or isn't one of those that are wanted.
+    /// The command is longer than [`LONGEST`], or of a kind that isn't wanted.
     ignored: bool,
-    /// Where the sequence that is open began in what was read last, if it did.
+    /// The offset in the last read at which the open sequence began, if it began there.
     open: Option<usize>,
 }
 
@@ -86,7 +86,7 @@ impl Default for Scanner {
     }
 }
 
-/// Which commands are kept: those that begin like this.
+/// The beginnings of the commands that are kept.
 const WANTED: [&[u8]; 3] = [b"133;", b"7717;", b"7;"];
 
 fn is_wanted(begun: &[u8]) -> bool {
@@ -94,7 +94,7 @@ fn is_wanted(begun: &[u8]) -> bool {
 }
 
 impl Scanner {
-    /// One that has seen nothing. It allocates here and never again.
+    /// A scanner in its first state. It allocates here and never again.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -106,13 +106,13 @@ impl Scanner {
         }
     }
 
-    /// Whether what was read last ended between sequences.
+    /// Whether the last read ended between two sequences.
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.state == State::Ground
     }
 
-    /// Whether it is inside an operating system command that may be one of those that are wanted.
+    /// Whether the scanner is in an operating system command that may be wanted.
     #[must_use]
     pub fn may_be_wanted(&self) -> bool {
         match self.state {
@@ -122,14 +122,14 @@ impl Scanner {
         }
     }
 
-    /// Where the sequence that is open began in what was read last; `None`: before that.
+    /// The offset in the last read at which the open sequence began; `None` if it began before.
     #[must_use]
     pub fn open_since(&self) -> Option<usize> {
         self.open
     }
 
-    /// Reads on. `found` gets what was found with the offset behind its last byte, and where it began if that is in
-    /// these bytes.
+    /// Scans further bytes. `found` gets what was found, the offset at which it began if that is in these bytes, and
+    /// the offset behind its last byte.
     pub fn read(&mut self, bytes: &[u8], mut found: impl FnMut(Found<'_>, Option<usize>, usize)) {
         let mut at = 0;
         self.open = None;
@@ -142,7 +142,7 @@ impl Scanner {
                 continue;
             }
             if matches!(self.state, State::String) || (self.state == State::Command && self.ignored) {
-                // Nothing of it is kept: look for its end alone.
+                // Nothing of the content is kept, so only the end is searched for.
                 let Some(rest) = bytes.get(at..) else { return };
                 let bell = self.state == State::Command;
                 let end = rest
@@ -165,7 +165,7 @@ impl Scanner {
         behind: usize,
         found: &mut impl FnMut(Found<'_>, Option<usize>, usize),
     ) {
-        // CAN and SUB end whatever there is; ESC begins anew.
+        // CAN and SUB end any sequence. ESC begins a new one.
         if matches!(byte, 0x18 | 0x1a) {
             self.state = State::Ground;
             return;
@@ -206,7 +206,7 @@ impl Scanner {
                     }
                     self.state = State::Ground;
                 } else {
-                    // That ESC began something else.
+                    // The ESC began another sequence.
                     self.open = behind.checked_sub(2);
                     self.state = self.escape(byte, self.open, behind, found);
                 }
@@ -271,7 +271,7 @@ impl Scanner {
                 found(Found::Control(&self.control), begun, behind);
             }
             0x1b => self.state = State::Escape,
-            // Other controls are executed in the midst of it, and bytes beyond ASCII end nothing.
+            // Other controls are executed within the sequence, and bytes outside ASCII don't end it.
             _ => {}
         }
     }
@@ -306,10 +306,10 @@ mod tests {
     const SAMPLE: &[u8] =
         b"a\x1b[?1049hb\x1b]0;title\x07\x1b]133;A\x1b\\\x1bP q[1m \x1b\\\x1b[1;;38:5mc\x1bM\x1b(B\x1b]7;file:///\x07\x1b[12\x18A\x1b[3A";
 
-    /// The same is found wherever reads end, in anything; and places are in what was read.
+    /// The same is found wherever the reads are split, for any bytes; and all offsets are within the read.
     #[test]
     fn any_bytes_in_any_pieces_are_read_alike() {
-        // Bytes that mean something are rare among all: half of the choices are pieces that do.
+        // Bytes with a meaning are rare among random bytes, so half of the choices are pieces with a meaning.
         const PIECES: [&[u8]; 8] =
             [b"\x1b[", b"\x1b]133;", b"\x1b]7;", b"\x07", b"\x1b\\", b"\x1bP", b"?1049h", b"\x18"];
         bolero::check!().with_type::<(Vec<u8>, u8)>().for_each(|(choice, size): &(Vec<u8>, u8)| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guard as its users see it: settings, trust, lists, odd characters, lines that nobody would write.
+//! Tests the guard as users see it: settings, trust, lists, odd characters, and random lines.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use std::panic::AssertUnwindSafe;
@@ -18,7 +18,7 @@ fn level(line: &str, origin: Origin) -> Level {
     with(&Settings::default())(line, origin).level
 }
 
-/// What must hold of every verdict.
+/// Checks what must hold for every verdict.
 fn check(classifier: &Classifier, line: &str) {
     let context = Context::default();
     let typed = classifier.classify(line, Origin::Typed, &context);
@@ -40,7 +40,7 @@ fn check(classifier: &Classifier, line: &str) {
 fn any_text_gets_a_verdict() {
     let classifier = AssertUnwindSafe(Classifier::new(&Settings::default()).unwrap());
     bolero::check!().with_type::<String>().for_each(|line: &String| {
-        // All of it, not its field: that isn't known to survive a panic.
+        // Capture all of it and not its field: the field isn't known to survive a panic.
         let classifier = &classifier;
         check(&classifier.0, line);
     });
@@ -116,7 +116,7 @@ fn pieces_of_shell_in_any_order_get_a_verdict() {
     ];
     let classifier = AssertUnwindSafe(Classifier::new(&Settings::default()).unwrap());
     bolero::check!().with_type::<Vec<u8>>().for_each(|choice: &Vec<u8>| {
-        // All of it, not its field: that isn't known to survive a panic.
+        // Capture all of it and not its field: the field isn't known to survive a panic.
         let classifier = &classifier;
         let line: String =
             choice.iter().filter_map(|byte| PIECES.get(usize::from(*byte) % PIECES.len()).copied()).collect();
@@ -124,8 +124,8 @@ fn pieces_of_shell_in_any_order_get_a_verdict() {
     });
 }
 
-/// A line in time that grows with its length takes less than the many seconds that one in time that grows with the square
-/// of it would.
+/// If the time grows with the length of a line, the line takes less than a few seconds. If it grew with the square, the
+/// line would take many seconds.
 #[test]
 fn a_lot_of_anything_is_judged() {
     let classifier = Classifier::new(&Settings::default()).unwrap();
@@ -230,7 +230,7 @@ fn rules_of_the_users_come_first() {
     };
     let allow = rule(Level::Allow, &|rule| rule.prefix = Some("rm -rf /".to_owned()));
     assert_eq!(with(&allow)("rm -rf /usr", Origin::Typed).level, Level::Allow);
-    // What else is in the line wasn't meant.
+    // The rule doesn't allow the rest of the line.
     assert_eq!(with(&allow)("rm -rf /usr; rm -rf /etc", Origin::Typed).level, Level::Confirm);
     let block = rule(Level::Block, &|rule| {
         rule.command = Some("git".to_owned());
@@ -279,7 +279,7 @@ fn trust_is_of_one_line_and_survives() {
     assert!(trust.remove(&list[0].hash[..12]).unwrap());
     assert!(!trust.remove(line).unwrap());
     assert_eq!(judge(line, Origin::Typed).level, Level::Confirm);
-    // Many at a time lose nothing.
+    // Concurrent changes lose nothing.
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let trust = trust.clone();
@@ -362,7 +362,7 @@ fn lists_are_read_again_when_they_change() {
     change("crates left-pad another one\n");
     assert_eq!(judge("npm install left-pad", Origin::Typed).level, Level::Allow);
     assert_eq!(judge("cargo add left-pad", Origin::Typed).level, Level::Confirm);
-    // By hand, too; and what can't be read is said, not taken for good.
+    // A list that was written by hand works, too. An unreadable list is reported, and the line isn't called harmless.
     let list = state.path().join("lists/own.list");
     std::fs::write(&list, b"crates \xff\n").unwrap();
     let verdict = judge("cargo add left-pad", Origin::Typed);
@@ -382,7 +382,7 @@ fn what_was_run_before_counts() {
     assert_eq!(download.level, Level::Allow);
     context.session.note(&download);
     assert_eq!(classifier.classify(line, Origin::Typed, &context).level, Level::Warn);
-    // Small signs add up, and are forgotten again.
+    // Weak signs add up over several lines, and are forgotten again.
     let sign = classifier.classify("curl -k http://198.51.100.9:4444/a", Origin::Typed, &context);
     for _ in 0..5 {
         context.session.note(&sign);
@@ -397,7 +397,7 @@ fn what_was_run_before_counts() {
     assert!(context.session.heat() < hot / 4);
 }
 
-/// Prints what a line costs; `cargo test --release --test classify -- --nocapture cost`.
+/// Prints the cost of a line; `cargo test --release --test classify -- --nocapture cost`.
 #[test]
 fn what_a_line_costs_is_printed() {
     let classifier = Classifier::new(&Settings::default()).unwrap();

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How often the guard is wrong: about lines that people type at work, and about attacks.
+//! Measures how often the guard is wrong: about lines that people type at work, and about attacks.
 //!
-//! Each corpus has two halves, told apart by a hash of the line. Atoms and rules were changed after looking at the first
+//! Each corpus has two halves, separated by a hash of the line. Atoms and rules were changed after looking at the first
 //! half, never after looking at the second.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use palisade_shell::classify::{Classifier, Context, Level, Origin, Settings, trust::Trust};
 
 const HARMLESS: &str = include_str!("corpora/harmless.txt");
-/// Examples of tools' use from the pages of tldr, whose contributors have them under CC BY 4.0: see `documentation.py`.
+/// Examples of tools' use from the tldr pages, which their contributors license under CC BY 4.0: see
+/// `documentation.py`.
 const DOCUMENTATION: &str = include_str!("corpora/documentation.txt");
 const ATTACKS: &str = include_str!("corpora/attacks.txt");
 
-/// Which half a line is in.
+/// Whether a line is in the held-out half, which is never looked at.
 fn is_held_out(line: &str) -> bool {
     Trust::hash(line).as_bytes()[0] % 2 == 1
 }
@@ -21,7 +22,7 @@ fn classifier() -> Classifier {
     Classifier::new(&Settings::default()).unwrap()
 }
 
-/// How many lines of a half are wrong, of how many.
+/// Counts the wrong lines of a half, and all its lines.
 fn count<'l>(
     lines: impl Iterator<Item = &'l str>,
     held_out: bool,
@@ -31,7 +32,7 @@ fn count<'l>(
     (half.iter().filter(|line| is_wrong(line)).count(), half.len())
 }
 
-/// Prints what is wrong in the half that may be looked at.
+/// Prints what is wrong, but only in the half that may be looked at.
 fn show(held_out: bool, level: Level, line: &str, rules: &[&str]) {
     if !held_out || std::env::var_os("PALISADE_SHOW_HELD_OUT").is_some() {
         println!("{}: {line} {rules:?}", level.name());

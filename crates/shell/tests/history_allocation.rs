@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asking the index allocates nothing: it is asked at each keystroke.
+//! Checks that a lookup in the index allocates nothing: there is one at each keystroke.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use palisade_shell::history::{Entry, Found, Index, LIST};
 struct Counting;
 
 thread_local! {
-    // This thread's only: the index sorts in another.
+    // Counts only this thread's allocations: the index sorts in another thread.
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -49,7 +49,7 @@ fn entry(number: i64) -> Entry {
 fn asking_allocates_nothing() {
     let entries: Vec<Entry> = (0..4_000).map(entry).collect();
     let mut index = Index::build(&entries);
-    // Some are fresh.
+    // Some lines are fresh.
     for number in 4_000..4_020 {
         index.add(&entry(number));
     }

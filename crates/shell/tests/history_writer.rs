@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The history is written by a thread that nobody waits for, and survives what may happen to it: killed shells, full
-//! disks, homes that can't be written to.
+//! Tests the thread that writes the history, for which no shell waits. It must survive killed shells, full disks, and
+//! homes that can't be written to.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use palisade_shell::history::import::Kind;
 use palisade_shell::history::{Entry, Filter, Index, Privacy, Sources, Store, StoreError, Writer, load, now};
 
-/// Where a test's child is to work.
+/// The directory in which a test's child works.
 const CHILD: &str = "PALISADE_HISTORY_CHILD";
 const LONG: Duration = Duration::from_secs(60);
 
@@ -40,8 +40,8 @@ fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// A store that others write to has its turn some time: on a busy machine, or beside many, later than anybody's shell
-/// would wait for.
+/// A store that other processes write to becomes free at some time. On a busy machine, or beside many processes, that
+/// may be later than a shell would wait.
 fn patiently<T>(mut task: impl FnMut() -> Result<T, StoreError>) -> T {
     for _ in 0..100 {
         match task() {
@@ -52,7 +52,7 @@ fn patiently<T>(mut task: impl FnMut() -> Result<T, StoreError>) -> T {
     panic!("its turn never comes");
 }
 
-/// What version 1 of the store was made with, to the letter.
+/// The exact statements that made a store of version 1.
 const FIRST: &str = "
 PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
 BEGIN;
@@ -86,7 +86,7 @@ INSERT INTO entry (line, directory, host, user, session, started, duration, exit
     SELECT 'line ' || i, 1, 2, 3, 4, i, 5, i % 2, iif(i % 10, NULL, 5) FROM n;
 ";
 
-/// A store of version 1, of which nobody has anything open.
+/// A store of version 1, which no process has open.
 fn of_version_1(file: &Path) -> rusqlite::Connection {
     use std::os::unix::fs::PermissionsExt;
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -97,7 +97,7 @@ fn of_version_1(file: &Path) -> rusqlite::Connection {
     old
 }
 
-/// All that version 1 has is there.
+/// Checks that everything of version 1 is there.
 #[track_caller]
 fn assert_whole(store: &Store) {
     let rows = store.rows(&Filter::default()).unwrap();
@@ -124,7 +124,7 @@ fn version(file: &Path) -> i64 {
     raw.query_row("PRAGMA user_version", (), |row| row.get(0)).unwrap()
 }
 
-/// This test again, as a process of its own.
+/// Runs this test again as a separate process.
 fn child(test: &str, directory: &Path, around: &[&str]) -> Command {
     let own = std::env::current_exe().unwrap();
     let mut words = around.iter().map(|word| (*word).to_owned()).chain([own.to_str().unwrap().to_owned()]);
@@ -178,7 +178,7 @@ fn a_damaged_store_is_told_of_and_begun_anew() {
     );
 }
 
-/// Whatever the moment: what was committed is there, in order, and the next one goes on.
+/// At whatever moment the process is killed: what was committed is there, in order, and the next process continues.
 #[test]
 fn it_survives_being_killed_at_any_moment() {
     if let Some(directory) = std::env::var_os(CHILD) {
@@ -186,7 +186,7 @@ fn it_survives_being_killed_at_any_moment() {
         for number in 0.. {
             let id = writer.started(entry(format!("line {number:06}")));
             writer.finished(id, Some(0), Some(Duration::from_nanos(number)), "local");
-            // The queue is bounded, and nobody types as fast.
+            // The queue is bounded, and this loop is faster than typing.
             while writer.lost() > 0 {
                 std::thread::sleep(LONG);
             }
@@ -206,7 +206,7 @@ fn it_survives_being_killed_at_any_moment() {
             .unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(said.any(|line| line.unwrap().starts_with("at ")));
-        // At the beginning, while the database is made, and while it is written to.
+        // The first rounds kill the process while it makes the database, the later ones while it writes.
         if round > 3 {
             assert!(eventually(|| lines(&store(&place)).len() > before), "whoever comes next goes on");
         }
@@ -227,7 +227,7 @@ fn it_survives_being_killed_at_any_moment() {
                 "round {round}: nothing between is missing"
             );
         }
-        // All but those that were going on at the end have ended.
+        // All commands have ended, except those that ran at the kill.
         let open = new.iter().position(|row| row.entry.exit.is_none()).unwrap_or(new.len());
         assert!(new[open..].len() <= 1, "round {round}: {}", new[open..].len());
         assert_eq!(ids.len(), ids.iter().collect::<std::collections::BTreeSet<_>>().len());
@@ -238,7 +238,7 @@ fn it_survives_being_killed_at_any_moment() {
     assert_eq!(check.statistics(1).unwrap().entries, i64::try_from(before).unwrap());
 }
 
-/// In its own mount namespace with a small disk.
+/// Runs a test in a mount namespace with a small disk.
 fn on_a_small_disk(test: &str) {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().canonicalize().unwrap();
@@ -259,7 +259,7 @@ fn a_full_disk_is_told_of_once_and_waited_for() {
     let writer = Writer::new(&file);
     writer.started(entry("first"));
     assert!(eventually(|| lines(&file) == ["first"]));
-    // No room is left, whatever that takes.
+    // Fill the disk completely.
     let mut ballast = std::fs::File::create(directory.join("ballast")).unwrap();
     while std::io::Write::write_all(&mut ballast, &[1; 512]).is_ok() {}
     let mut told = Vec::new();
@@ -275,7 +275,7 @@ fn a_full_disk_is_told_of_once_and_waited_for() {
     assert_eq!(writer.problem(), None, "once is enough");
     drop(ballast);
     std::fs::remove_file(directory.join("ballast")).unwrap();
-    // The end tries once more.
+    // Dropping the writer tries once more.
     writer.started(entry("last"));
     drop(writer);
     let found = lines(&file);
@@ -329,7 +329,7 @@ fn an_index_is_made_of_the_store_and_the_shells_files() {
         vec![(Kind::Bash, bash), (Kind::Fish, fish), (Kind::Zsh, missing), (Kind::Zsh, place.clone())];
     let sources = Sources { store: Some(file), files, ..Sources::default() };
     let mut loading = load(sources);
-    // Meanwhile something is typed.
+    // A line is typed meanwhile.
     let mut index = Index::default();
     index.add(&entry("git status --short"));
     let loaded = loading.wait(LONG).unwrap();
@@ -352,14 +352,14 @@ fn a_store_of_the_version_before_is_read_and_brought_up_to_date_by_who_writes() 
     let directory = tempfile::tempdir().unwrap();
     let file = store(&directory.path().canonicalize().unwrap());
     let old = of_version_1(&file);
-    // Who reads changes nothing.
+    // Reading changes nothing.
     let reader = Store::read(&file).unwrap().unwrap();
     assert_whole(&reader);
     let of = |context: &str| Filter { context: Some(context.to_owned()), ..Filter::default() };
     assert_eq!(reader.rows(&of("local")).unwrap(), []);
     assert_eq!(reader.row(7).unwrap().unwrap().entry.context, "");
     assert_eq!(version(&file), 1);
-    // A shell of the older version goes on beside it.
+    // A shell of the older version goes on using the store.
     let mut writer = Store::open(&file).unwrap();
     assert_eq!(version(&file), 2);
     assert_whole(&writer);
@@ -371,7 +371,7 @@ fn a_store_of_the_version_before_is_read_and_brought_up_to_date_by_who_writes() 
     assert_eq!(lines(&writer, &of("ssh")), ["ssh prod"]);
     assert_eq!(lines(&reader, &of("ssh")), [""; 0], "what was opened before goes on as before");
     assert_eq!(lines(&reader, &Filter::default())[2000..], ["from the old one", "ssh prod"]);
-    // Once is enough.
+    // The upgrade happens only once.
     assert_eq!(lines(&Store::open(&file).unwrap(), &of("ssh")), ["ssh prod"]);
     assert_eq!(version(&file), 2);
 }
@@ -417,7 +417,7 @@ fn a_store_is_whole_when_who_brings_it_up_to_date_is_killed() {
         assert!(said.any(|line| line.unwrap() == "now"));
         let begun = Instant::now();
         if round == 0 {
-            // How long it takes: the others die somewhere within that.
+            // Measure how long it takes: the other children are killed within that time.
             assert!(said.any(|line| line.unwrap() == "done"));
             takes = begun.elapsed();
         } else {
@@ -427,7 +427,7 @@ fn a_store_is_whole_when_who_brings_it_up_to_date_is_killed() {
         }
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
-        // Before or after, nothing between.
+        // The store has the old or the new version, nothing in between.
         assert_whole(&Store::read(&file).unwrap().unwrap());
         let mut next = Store::open(&file).unwrap();
         assert!(next.take_aside().is_none());

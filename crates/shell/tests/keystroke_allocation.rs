@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A key's way through the chain allocates nothing: neither there, nor in its echo, nor in the ghost text.
+//! Checks that a key's way through the chain allocates nothing: in the modules, in the echo, in the ghost text.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a test may die of what it has made itself")]
 
@@ -58,7 +58,7 @@ fn keys_echoes_and_ghost_text_allocate_and_write_nothing() {
     let mut now = Instant::now();
     let mut shown = 0;
     let (mut typed, mut drawn) = (0, 0);
-    // The first time may fill what is kept for later.
+    // The first round may fill buffers that are kept.
     for round in 0..3 {
         let before = allocations();
         for key in [
@@ -103,7 +103,7 @@ fn keys_echoes_and_ghost_text_allocate_and_write_nothing() {
     assert_eq!(std::fs::read_dir(state.path()).unwrap().count(), 0, "keys write nothing");
     engine.tick();
     drop(engine);
-    // The thread that writes it may outlast the half second that is given to it.
+    // The thread that writes the counts may take longer than the half second for which dropping waits.
     let until = Instant::now() + Duration::from_secs(60);
     let kept = loop {
         if let Some(kept) = palisade_shell::counts::read(state.path()).unwrap() {

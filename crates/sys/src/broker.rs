@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who answers the calls that a command's filter passes on.
+//! Starting the broker: the process that answers the calls that a command's filter passes on.
 //!
-//! Before the command there is its broker's *stub*: a process with the command's user, file tree
-//! and Landlock domain, but outside its PID namespace, so that nothing inside can name it. It
-//! shares the launcher's memory and sleeps until the first call is passed on, then forks the
-//! broker: a process with memory of its own, which has everything at hand that the launcher had,
-//! and whose end its stub sees. A command that never makes such a call never pays for a broker.
+//! The builder first makes the broker's *stub*. This process has the command's user, file tree and Landlock domain,
+//! but it is outside the command's PID namespace, so no process inside can name it. The stub shares the launcher's
+//! memory and sleeps until the filter passes on the first call. Then it forks the broker and waits for its end. The
+//! broker has its own copy of the launcher's memory, so it has all data that the launcher had. A command that makes
+//! no such call doesn't pay for a broker.
 //!
-//! When either dies the listener has no holder left, and the kernel answers every such call with
-//! an error: it fails closed.
+//! When the stub or the broker dies, no process holds the listener, and the kernel answers every such call with an
+//! error. So the broker fails closed.
 
 use crate::clone::{self, Stack};
 use crate::init::Event;
@@ -23,17 +23,17 @@ use std::sync::Arc;
 /// What runs in the broker's process, with signals blocked; the process ends when it returns.
 pub type Serve = dyn Fn(Station) + Send + Sync;
 
-/// How many descriptors a broker has to give to callers.
+/// How many descriptors a broker can have to give to callers.
 pub const MOST_GIVEN: usize = 8;
 
-/// What a launch needs to have its calls answered. For one launch.
+/// The broker of one launch.
 #[derive(Debug)]
 pub struct Broker(pub(crate) Arc<Setup>);
 
-/// What the stub uses: kept until it has been reaped.
+/// What the stub uses. It is kept until the stub has been reaped.
 pub(crate) struct Setup {
-    /// The launcher's process id. Whoever it leaves behind may be given to any process, not only to
-    /// the system's first.
+    /// The launcher's process id. The stub's parent must have it: a subreaper may adopt orphans, so the parent of an
+    /// orphan isn't always process 1.
     owner: i32,
     serve: Box<Serve>,
     proc: OwnedFd,
@@ -42,11 +42,11 @@ pub(crate) struct Setup {
     given: Vec<OwnedFd>,
     /// `cgroup.procs` of the group that limits the command's memory.
     member: Option<OwnedFd>,
-    /// The broker watches programs begin.
+    /// The broker watches programs while they are executed.
     watches: bool,
-    /// By the command: the filter's listener, in the table that builder, stub and launcher share.
+    /// Reported by the command: the filter's listener, in the descriptor table that builder, stub and launcher share.
     pub(crate) listener: Event,
-    /// By the stub: it has a table of its own.
+    /// Reported by the stub: it has its own descriptor table.
     pub(crate) settled: Event,
 }
 
@@ -60,15 +60,15 @@ impl core::fmt::Debug for Setup {
 }
 
 impl Broker {
-    /// A broker that runs `serve`. `proc` is the host's `/proc`, a directory; `reports` is where
-    /// the broker reports to the launcher; `extra` is one descriptor more that it has use for.
+    /// Makes a broker that runs `serve`. `proc` is the host's `/proc`, a directory. The broker reports to the
+    /// launcher through `reports`. `extra` is one more descriptor for `serve`.
     #[must_use]
     pub fn new(serve: Box<Serve>, proc: OwnedFd, reports: OwnedFd, extra: Option<OwnedFd>) -> Self {
         Self::giving(serve, proc, reports, extra, Vec::new())
     }
 
-    /// As [`new`](Self::new), with descriptors that callers may be given: at most [`MOST_GIVEN`], further ones are
-    /// closed.
+    /// As [`new`](Self::new), with descriptors that the broker may give to callers: at most [`MOST_GIVEN`]. Further
+    /// ones are closed.
     #[must_use]
     pub fn giving(
         serve: Box<Serve>,
@@ -96,8 +96,8 @@ impl Broker {
         }))
     }
 
-    /// The same, for a broker that joins a control group: `member` is its `cgroup.procs`, open for writing. What the
-    /// broker remembers is the command's doing.
+    /// The same, for a broker that joins a control group: `member` is its `cgroup.procs`, open for writing. The
+    /// command causes the broker's memory use, so it counts for the command's group.
     #[must_use]
     pub fn joining(mut self, member: Option<OwnedFd>) -> Self {
         if let Some(setup) = Arc::get_mut(&mut self.0) {
@@ -106,9 +106,10 @@ impl Broker {
         self
     }
 
-    /// The same, for a broker that watches programs begin, the first one too. That is no call which it could be told
-    /// of in time: it has to have [seized](crate::tracee::Tracee::seize) the command before. So the command asks for
-    /// it, by executing the null pointer; the answer is 0, or the error for which nobody watches.
+    /// The same, for a broker that watches each program when it is executed, the first one included. The broker must
+    /// have [seized](crate::tracee::Tracee::seize) the command before the first execution, and no filtered call tells
+    /// it of that in time. So the command asks for it by executing the null pointer. The answer is 0, or the error
+    /// because of which the broker can't watch.
     #[must_use]
     pub fn watching(mut self) -> Self {
         if let Some(setup) = Arc::get_mut(&mut self.0) {
@@ -125,7 +126,7 @@ impl Broker {
         self.0.proc.as_raw_fd()
     }
 
-    /// Tells the stub the filter's listener; a negative number: there is none.
+    /// Tells the stub the filter's listener. A negative number: there is no listener.
     pub(crate) fn hand_over(&self, listener: Fd) {
         self.0.listener.report(u32::try_from(listener).map_err(|_none| Errno::BADF));
     }
@@ -152,7 +153,7 @@ impl Broker {
     }
 }
 
-/// What the broker has to work with. The standard streams are `/dev/null`.
+/// What the broker gets. Its standard streams are `/dev/null`.
 #[derive(Debug)]
 pub struct Station {
     /// The filter's listener.
@@ -161,14 +162,14 @@ pub struct Station {
     pub proc: OwnedFd,
     /// Where to report.
     pub reports: OwnedFd,
-    /// One descriptor more: what it is for is between who made the broker and what it runs.
+    /// One more descriptor. Its meaning is up to the creator of the broker and its `serve` function.
     pub extra: Option<OwnedFd>,
-    /// Descriptors that callers may be given.
+    /// Descriptors that the broker may give to callers.
     pub given: Vec<OwnedFd>,
 }
 
-/// `CAP_SYS_PTRACE`, over the processes of the sandbox's user namespace: without it those that
-/// have made themselves undumpable could make no brokered call.
+/// `CAP_SYS_PTRACE`, over the processes of the sandbox's user namespace. Without it the broker couldn't serve
+/// processes that have made themselves undumpable.
 const PTRACE: u32 = 1 << 19;
 
 /// The stub.
@@ -186,7 +187,7 @@ unsafe extern "C" fn attend(argument: *mut c_void) -> ! {
     }
 }
 
-/// Gives up what a stub doesn't need, and waits for the listener.
+/// Gives up what the stub doesn't need, and waits for the listener.
 fn prepare(setup: &Setup) -> raw::Result<Fd> {
     let _name_is_cosmetic = raw::prctl(libc::PR_SET_NAME, c"palisade-stub".as_ptr() as usize, 0);
     crate::init::die_with_parent()?;
@@ -208,7 +209,7 @@ fn prepare(setup: &Setup) -> raw::Result<Fd> {
     Ok(listener)
 }
 
-/// What a stub keeps open at most.
+/// How many descriptors the stub keeps open at most.
 const KEPT: usize = 5 + MOST_GIVEN;
 
 struct Stub<'s> {
@@ -221,14 +222,14 @@ impl Stub<'_> {
     fn attend(self) -> ! {
         match raw::poll_in(self.listener) {
             Ok(events) if events & libc::POLLIN != 0 => {}
-            // Nobody is left who could call.
+            // No process is left that could make a call.
             _ => raw::exit(0),
         }
         rest::acquire();
         let stub = raw::getpid();
-        // SAFETY: needed for a process with memory of its own in which the C library works. Sound:
-        // the launcher rests, so what is copied is in order, and it is the only other user of the
-        // thread-local storage shared with it.
+        // SAFETY: needed for a process with memory of its own in which the C library works. Sound: the launcher
+        // rests, so the copied memory is consistent. The launcher is the only other user of the thread-local storage
+        // that it shares with the stub.
         let child = unsafe { libc::fork() };
         if child == 0 {
             self.serve(stub);
@@ -245,12 +246,13 @@ impl Stub<'_> {
         raw::exit(i32::from(!well))
     }
 
-    /// Fails what nobody answers any more, as the kernel does when the listener is closed: while the command is being
-    /// started the launcher has it open, too, and waits for the command, which may be waiting here.
+    /// Fails the calls that wait without a broker, as the kernel does when the listener is closed. During the
+    /// command's start the launcher has the listener open, too, so the kernel doesn't do it. The launcher waits for
+    /// the command then, and the command may be waiting for an answer here.
     fn turn_away(&self) {
         const QUIET: i64 = 100;
-        // SAFETY: needed to own what was kept open. Sound: nobody else in this process uses its number, which is closed
-        // at its end.
+        // SAFETY: needed to own what was kept open. Sound: no other code in this process uses its number, which is
+        // closed at its end.
         let listener = crate::notify::Listener::from(unsafe { OwnedFd::from_raw_fd(self.listener) });
         while raw::poll_in_within(self.listener, QUIET).is_ok_and(|events| events & libc::POLLIN != 0) {
             if let Ok(call) = listener.receive() {
@@ -261,17 +263,18 @@ impl Stub<'_> {
 
     /// The broker's process.
     fn serve(self, stub: i32) -> ! {
-        // In this copy of memory the lock is held, by nobody.
+        // The lock is held in this copy of memory, and its holder doesn't exist here.
         rest::release();
         let prepared = crate::init::die_with_parent()
             .and_then(|()| leave_terminal())
             .and_then(|()| raw::prctl(libc::PR_SET_NAME, c"palisade-broker".as_ptr() as usize, 0))
-            // What it was copied from may have been dumpable at this moment, see `command::be_watched`.
+            // The copied process may have been dumpable at this moment, see `command::be_watched`.
             .and_then(|_| raw::prctl(libc::PR_SET_DUMPABLE, 0, 0));
         if prepared.is_err() || raw::getppid() != stub {
             raw::exit(1);
         }
-        // By who opened the file it is decided that it may. Before anything grows, and before there are threads.
+        // The kernel checks the rights of the process that opened the file, so this write is permitted. It must
+        // happen before memory grows and before there are threads.
         if let Some(member) = &self.setup.member
             && raw::write(member.as_raw_fd(), b"0") != Ok(1)
         {
@@ -302,12 +305,13 @@ impl Stub<'_> {
     }
 }
 
-/// Gives up the terminal, and leaves the process group: opening `/dev/tty` here must not mean the user's terminal, and what is
-/// sent to the launcher's group isn't meant for the broker.
+/// Gives up the terminal and leaves the process group. Opening `/dev/tty` in the broker must not mean the user's
+/// terminal, and signals to the launcher's group aren't meant for the broker.
 ///
-/// Not by a session of its own if it can be helped. The kernel shares processors out among sessions, and then within each
-/// (`sched_autogroup`): with two of them every brokered call would wait twice for its turn where processors are busy, which took 2.6
-/// times as long for one thread, and the broker's time wouldn't count as the command's.
+/// It makes a new session only if there is no other way. The kernel divides processor time among sessions first, and
+/// then within each session (`sched_autogroup`). With two sessions every brokered call would wait twice for a
+/// processor when processors are busy. That took 2.6 times as long for one thread, and the broker's time wouldn't
+/// count as the command's.
 fn leave_terminal() -> raw::Result<()> {
     let flags = libc::O_RDONLY | libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let given_up = match raw::open(c"/dev/tty", flags) {
@@ -316,19 +320,19 @@ fn leave_terminal() -> raw::Result<()> {
             let _closed = raw::close(terminal);
             given_up
         }
-        // There is none.
+        // There is no terminal.
         Err(Errno::NXIO) => Ok(()),
         Err(errno) => Err(errno),
     };
     if given_up.is_ok() { raw::setpgid(0, 0) } else { raw::setsid() }
 }
 
-/// Gives the process a table of its own, with these descriptors only.
+/// Gives the process its own descriptor table, with these descriptors only.
 fn close_all_but(mut kept: [Fd; KEPT]) -> raw::Result<()> {
     kept.sort_unstable();
     let mut first = 0;
     for fd in kept {
-        // None.
+        // A negative number is no descriptor.
         let Ok(fd) = u32::try_from(fd) else { continue };
         if fd > first {
             raw::close_range(first, fd - 1, libc::CLOSE_RANGE_UNSHARE)?;

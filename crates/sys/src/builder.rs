@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The builder: makes init, the file tree, stub and refresher if there are to be any, and the command.
+//! The builder: the process that makes init, the file tree, the command, and, if the launch has them, broker stub and
+//! mask refresher.
 //!
 //! It shares the launcher's memory and uses raw calls only.
 
@@ -15,7 +16,7 @@ use rustix::io::Errno;
 /// The builder.
 ///
 /// # Safety
-/// `argument` points to a [`Shared`] that nobody else touches until the builder has ended.
+/// `argument` points to a [`Shared`] that no other process touches until the builder has ended.
 pub(crate) unsafe extern "C" fn build(argument: *mut c_void) -> ! {
     // SAFETY: needed because clone passes one pointer. Sound by the caller's promise.
     let shared = unsafe { &mut *argument.cast::<Shared<'_>>() };
@@ -32,7 +33,7 @@ pub(crate) unsafe extern "C" fn build(argument: *mut c_void) -> ! {
 fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     let launch = shared.launch;
     let meeting = shared.assignment.meeting;
-    // If the launcher is killed while the builder waits for it, nobody else would end it.
+    // If the launcher is killed while the builder waits for it, no other process would end the builder.
     die_with_parent().map_err(at(Step::Builder))?;
     if raw::getppid() != shared.assignment.owner {
         return Err(Failure { step: Step::Builder, errno: Errno::SRCH });
@@ -40,7 +41,7 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     if launch.outside_proc().is_none() {
         raw::unshare(launch.namespaces.0 & libc::CLONE_NEWPID).map_err(at(Step::PidNamespace))?;
     }
-    // First of all: what init does takes longest, and needs nothing of what comes next.
+    // Init comes first: its work takes longest, and needs no result of the following steps.
     let init = start_init(shared)?;
     assume_identity(shared)?;
     shared.stamps.namespaces = shared.stamp();
@@ -68,8 +69,8 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     await_init(&meeting.ready, init, Step::Network)?;
     let by_init = launch.namespaces.0 & crate::init::BY_INIT;
     if by_init != 0 {
-        // A change of user has made the shared memory undumpable, and with it init's namespaces
-        // inaccessible. Nobody is inside yet who could make use of this.
+        // A change of user has made the shared memory undumpable, which makes init's namespaces inaccessible. No
+        // process is inside yet that could exploit a dumpable builder.
         raw::prctl(libc::PR_SET_DUMPABLE, 1, 0).map_err(at(Step::Enter))?;
         raw::setns(init, by_init).map_err(at(Step::Enter))?;
     }
@@ -89,9 +90,9 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
 
     let mut files = 0;
     if let Some(broker) = launch.broker {
-        // The broker is in the command's Landlock domain: that bounds what it can be talked into,
-        // and only inside one domain may it look at the command's memory. So what the command
-        // does for itself otherwise is done here, for both.
+        // The broker is in the command's Landlock domain. That limits what a hostile command can make the broker do,
+        // and the broker may read the command's memory only inside the same domain. So the builder restricts itself
+        // here, for both. Without a broker the command does this for itself.
         command::restrict(shared)?;
         // SAFETY: needed to make a process that shares memory. Sound: stack and setup are kept by
         // `Memory` until the stub has been reaped, and by `start` if the launch fails.
@@ -99,7 +100,7 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
         // The listener, which the command gets, must be the stub's.
         files = libc::CLONE_FILES;
     }
-    // From here on children are inside.
+    // From here on new child processes are inside the PID namespace.
     if let Some(namespace) = pid_namespace {
         raw::setns(namespace, libc::CLONE_NEWPID).map_err(at(Step::PidNamespace))?;
         raw::close(namespace).map_err(at(Step::Descriptors))?;
@@ -123,7 +124,7 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     {
         broker.hand_over(shared.listener);
     }
-    // The table is shared with the launcher: what was opened for it alone is closed here.
+    // The descriptor table is shared with the launcher, which doesn't need the ruleset.
     if let Some(ruleset) = ruleset {
         raw::close(ruleset).map_err(at(Step::Descriptors))?;
     }
@@ -131,7 +132,7 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
     shared.failure.map_or(Ok(()), Err)
 }
 
-/// Becomes who the command is to be.
+/// Changes to the command's user and group.
 fn assume_identity(shared: &mut Shared<'_>) -> Result<(), Failure> {
     let failed = at(Step::Identity);
     match shared.launch.identity {
@@ -153,8 +154,8 @@ fn assume_identity(shared: &mut Shared<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Opens the PID namespace of `init`. With a descriptor of it rather than of init it can be entered
-/// from inside a Landlock domain too.
+/// Opens the PID namespace of `init`. A descriptor of the namespace, unlike one of init, lets a process enter the
+/// namespace from inside a Landlock domain, too.
 fn open_pid_namespace(proc: Fd, init: i32) -> raw::Result<Fd> {
     let mut path = [0u8; 24];
     let tail = b"/ns/pid\0";
@@ -170,18 +171,18 @@ fn open_pid_namespace(proc: Fd, init: i32) -> raw::Result<Fd> {
     raw::openat(proc, path, libc::O_RDONLY)
 }
 
-/// Makes init; returns a descriptor of it.
+/// Makes init and returns a descriptor of it.
 fn start_init(shared: &mut Shared<'_>) -> Result<Fd, Failure> {
     let assignment: *const Assignment<'_> = shared.assignment;
     let mut descriptor = -1;
-    // With others that are to be outside the builder itself stays outside a little longer.
+    // If some processes of the launch are to be outside, the builder stays outside the PID namespace for now.
     let own = match shared.launch.outside_proc() {
         Some(_) => shared.launch.namespaces.0 & libc::CLONE_NEWPID,
         None => 0,
     };
-    // SAFETY: needed to make a process that shares memory. Sound: the assignment is only read, and
-    // lives until the launcher has heard from the builder, which waits for `ready`; the stack lives
-    // as long as the sandbox; `run` uses raw calls only.
+    // SAFETY: needed to make a process that shares memory. Sound: the assignment is only read, and lives until the
+    // launcher has heard from the builder, which waits for `ready`; the stack lives as long as the sandbox; `run`
+    // uses raw calls only.
     let pid = unsafe {
         clone::sharing_memory_with_descriptor(
             libc::CLONE_PARENT | libc::CLONE_FILES | own,
@@ -193,8 +194,8 @@ fn start_init(shared: &mut Shared<'_>) -> Result<Fd, Failure> {
     }
     .map_err(at(Step::Init))?;
     shared.init = pid;
-    // Beside the builder, not behind it: waited 0.4 ms for the process file system otherwise, where
-    // the launcher keeps the other processor busy. Where it can't be had it is only slower.
+    // Init runs on another processor than the builder. Otherwise the builder waited 0.4 ms for the process file
+    // system where the launcher keeps the other processor busy. A failure here only makes the launch slower.
     let _only_slower = raw::place_elsewhere(pid);
     Ok(descriptor)
 }

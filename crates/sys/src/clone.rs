@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Making processes: `clone3(2)` in the two forms that a launch needs.
 //!
-//! [`sharing_memory`] copies no page table (about 40 µs saved per process against fork on a small
-//! static program) and lets parent and child talk through plain memory. [`forking`] is for probes,
-//! whose children may do to their memory what they like.
+//! [`sharing_memory`] copies no page table (about 40 µs saved per process against fork on a small static program) and
+//! lets parent and child communicate through shared memory. [`forking`] is for probes, whose children may change
+//! their memory freely.
 
 use crate::raw::{self, Result};
 use core::cell::UnsafeCell;
@@ -45,16 +45,15 @@ impl Stack {
 
 /// The stacks of one launch: for command, init, builder, stub and refresher.
 ///
-/// The first launch of a process, in `palisade run` the only one, uses memory that is there
-/// already. Three mappings made and unmade cost 30 µs, most of it for telling the other processor,
-/// on which init has run.
+/// The first launch of a process uses static memory. In `palisade run` this is the only launch. Making and unmaking
+/// three mappings costs 30 µs, mostly for notifying the other processor, on which init has run.
 #[derive(Debug)]
 pub(crate) struct Stacks(Option<Box<[Stack; 5]>>);
 
 struct Reserve(UnsafeCell<[Stack; 5]>);
 
-// SAFETY: needed to have it static. Sound: whoever sets RESERVE_TAKEN is its only user until the
-// flag is cleared.
+// SAFETY: needed to have it static. Sound: the thread that sets RESERVE_TAKEN is its only user until the flag is
+// cleared.
 unsafe impl Sync for Reserve {}
 
 static RESERVE: Reserve = Reserve(UnsafeCell::new([Stack::UNTOUCHED; 5]));
@@ -96,10 +95,9 @@ pub(crate) type Entry = unsafe extern "C" fn(*mut c_void) -> !;
 /// Returns the child's pid as the caller sees it.
 ///
 /// # Safety
-/// `flags` must not contain `CLONE_THREAD` or `CLONE_SETTLS`. `stack` and what `argument` points
-/// to must stay valid until the child exits or execs, and whatever both sides touch in the
-/// meantime must be ordered (by `CLONE_VFORK`, or by atomics). `entry` may use only `raw` calls:
-/// it shares thread-local storage with the caller.
+/// `flags` must not contain `CLONE_THREAD` or `CLONE_SETTLS`. `stack` and what `argument` points to must stay valid
+/// until the child exits or execs. Memory that both sides touch in the meantime must be accessed in order (by
+/// `CLONE_VFORK`, or by atomics). `entry` may use only `raw` calls: it shares thread-local storage with the caller.
 pub(crate) unsafe fn sharing_memory(
     flags: i32,
     exit_signal: i32,
@@ -163,8 +161,8 @@ pub(crate) unsafe fn sharing_memory_with_descriptor(
     unsafe { on_stack(&arguments, entry, argument) }
 }
 
-/// As [`sharing_memory`], by `clone(2)`, which is also there where containers refuse `clone3(2)`. The kernel sets `held` to
-/// 0 when the child no longer uses this process's memory, as it has executed a program or ended.
+/// As [`sharing_memory`], by `clone(2)`, which also works where containers refuse `clone3(2)`. The kernel sets `held`
+/// to 0 when the child stops using this process's memory, because it has executed a program or ended.
 ///
 /// # Safety
 /// As for [`sharing_memory`]; `held` must stay valid that long, too.

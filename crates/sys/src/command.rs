@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The command's process, from clone to exec.
+//! The command's process, from clone to exec: it restricts itself and executes the command's program.
 
 use crate::launch::{Failure, Namespaces, Shared, Step, at};
 use crate::operation::Progress;
@@ -32,7 +32,7 @@ pub struct Limit {
     pub value: [u64; 2],
 }
 
-/// Among which processes the command counts for the terminal and for signals to groups.
+/// The process group and session of the command, which matter for the terminal and for signals to groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// With its launcher.
@@ -75,7 +75,7 @@ pub struct Command<'a> {
 /// Restricts itself and becomes the command.
 ///
 /// # Safety
-/// `argument` points to a [`Shared`] that nobody else touches meanwhile.
+/// `argument` points to a [`Shared`] that no other process touches meanwhile.
 pub(crate) unsafe extern "C" fn restrict_and_exec(argument: *mut c_void) -> ! {
     // SAFETY: needed because clone passes one pointer. Sound by the caller's promise.
     let shared = unsafe { &mut *argument.cast::<Shared<'_>>() };
@@ -95,7 +95,7 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
     let launch = shared.launch;
     let command = &launch.command;
     if launch.namespaces == Namespaces::default() {
-        // Restricted in place: nobody has run the operations yet.
+        // Without namespaces there was no builder, so no process has run the operations yet.
         let mut progress = Progress::new(launch.landlock.as_ref()).map_err(at(Step::Ruleset))?;
         for (index, operation) in launch.operations.iter().enumerate() {
             progress.run(operation, launch.trees).map_err(at(Step::Operation(index)))?;
@@ -113,7 +113,7 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
         raw::set_foreground_group(terminal, raw::getpid()).map_err(at(Step::ProcessGroup))?;
     }
     for &group in command.join {
-        // 0 stands for the writer, whatever its number in which PID namespace.
+        // 0 stands for the writing process, whatever its number is in each PID namespace.
         raw::write(group, b"0").map_err(at(Step::Cgroup))?;
     }
     for (index, limit) in command.limits.iter().enumerate() {
@@ -128,12 +128,12 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
     }
     // All but the standard streams.
     raw::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC).map_err(at(Step::Descriptors))?;
-    // Rust's runtime ignores it, and what is ignored stays so over exec.
+    // Rust's runtime ignores SIGPIPE, and an ignored signal stays ignored over exec.
     raw::restore_default(libc::SIGPIPE).map_err(at(Step::Exec))?;
     raw::set_signal_mask(command.signal_mask).map_err(at(Step::Exec))?;
     if let Some(broker) = launch.broker {
         shared.listener = crate::seccomp::install_with_listener(command.filter).map_err(at(Step::Filter))?;
-        // At once: the filter may pass on the very call by which the command begins.
+        // The stub must have the listener before exec: the filter may pass on the exec call that starts the command.
         broker.hand_over(shared.listener);
         if broker.watches() {
             be_watched().map_err(at(Step::Watch))?;
@@ -151,14 +151,13 @@ pub(crate) fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
     let Some(ruleset) = progress.ruleset else { return Ok(()) };
     for &(fd, rights) in shared.launch.command.reopen {
         match progress.allow(fd, rights) {
-            // A file that nobody can name (memfd): no rule can be made for it, nor is one needed.
+            // A file without a path (memfd): Landlock accepts no rule for it, and none is needed.
             Ok(()) | Err(Errno::BADFD) => {}
             Err(errno) => return Err(at(Step::Landlock)(errno)),
         }
     }
     if let Some(broker) = shared.launch.broker {
-        // The broker reads of its callers what `/proc` tells, in an instance that nothing inside
-        // can reach.
+        // The broker reads about its callers in `/proc`. This instance of `/proc` can't be reached from inside.
         progress.allow(broker.proc(), crate::landlock::Rights::READ_FILE).map_err(at(Step::Landlock))?;
     }
     crate::landlock::restrict_self(ruleset).map_err(at(Step::Landlock))
@@ -166,8 +165,9 @@ pub(crate) fn restrict(shared: &Shared<'_>) -> Result<(), Failure> {
 
 /// Has the broker watch this process, for the program that it is about to execute.
 ///
-/// Until then it has the launcher's memory, which the broker may look into for this moment only. Nobody else is inside
-/// yet who could make use of it, and the broker has a copy of that memory anyway.
+/// Before exec this process still has the launcher's memory. It is dumpable, so readable by the broker, for this
+/// moment only. No other process is inside yet that could exploit this, and the broker has a copy of that memory
+/// anyway.
 fn be_watched() -> Result<(), Errno> {
     raw::prctl(libc::PR_SET_DUMPABLE, 1, 0)?;
     let watched = raw::ask_to_be_watched();
@@ -175,7 +175,7 @@ fn be_watched() -> Result<(), Errno> {
     watched
 }
 
-/// No capability now, none to be had by exec.
+/// Gives up all capabilities, so that no exec can gain one.
 fn give_up_privileges() -> Result<(), Errno> {
     // The bounding set first: shrinking it takes a capability.
     let mut capability = 0;
@@ -186,8 +186,8 @@ fn give_up_privileges() -> Result<(), Errno> {
     raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).map(drop)
 }
 
-/// Tries the candidates as a search of `PATH` does: what is missing is passed over, what is there
-/// but can't be run is remembered. Returns why nothing ran.
+/// Tries the candidates as a search of `PATH` does: it skips missing files, and remembers the error of a file that is
+/// there but can't be run. Returns why no candidate ran.
 fn exec(command: &Command<'_>) -> Failure {
     let mut refused = None;
     let mut last = Errno::NOENT;

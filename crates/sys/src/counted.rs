@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A program and all that it starts, watched call by call or instruction by instruction, and counted: for programs that measure where
-//! no counter of the processor's is to be had, and where a figure is to be the same each time.
+//! Counts the system calls or the instructions of a program and all processes that it starts, by ptrace. Measuring
+//! programs use it where no hardware counter is available, and where a figure must be the same each time.
 
 use crate::raw;
 use core::ffi::c_int;
@@ -54,26 +54,27 @@ pub struct Counted {
     pub status: ExitStatus,
 }
 
-/// Somebody who is watched.
+/// A watched thread.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     /// It is the first one.
     first: bool,
-    /// It has executed so many programs, its forebears' included.
+    /// How many programs it has executed, including those that its ancestors executed.
     executed: u32,
 }
 
 impl Task {
-    /// From the first program on, which is what is looked at, to the second, which that was asked to start.
+    /// Counts from the first executed program, which is the measured one, until the second, which the measured
+    /// program executed.
     const fn counts(self) -> bool {
         self.executed == 1
     }
 }
 
-/// Runs `f` in a thread whose new programs have their memory at the same addresses each time.
+/// Runs `f` in a thread whose new programs have the same memory addresses each time.
 ///
 /// # Errors
-/// What the kernel says: a container's filter may refuse it.
+/// The kernel's: a container's filter may refuse the call.
 pub fn at_the_same_addresses<T>(f: impl FnOnce() -> T) -> Result<T> {
     let exchange = |value: usize| {
         // SAFETY: needed because rustix has no such call. Sound: it takes a number.
@@ -86,17 +87,17 @@ pub fn at_the_same_addresses<T>(f: impl FnOnce() -> T) -> Result<T> {
     Ok(done)
 }
 
-/// Counts what the child `first` does from the time when it executes a program, and all that it starts; not what a program does that
-/// is executed by one of these. `go` lets the child go on, which waits until then, and is called when it is watched.
-/// It is reaped here, with all others that are watched.
+/// Counts what the child `first` and all processes that it starts do, from the moment when `first` executes a
+/// program. What happens after one of them executes another program isn't counted. `first` waits until `go` lets it
+/// continue. This function calls `go` once it watches `first`. It reaps `first` and all other watched processes.
 ///
-/// `first` must be past the start of its own program: who has spawned it may be told of that before it has begun, and its
-/// program would be taken for the one that is meant.
+/// `first` must already run its own program. The spawning process may be told of the spawn before `first` has
+/// executed that program, which would then be taken for the measured one.
 ///
-/// The calling thread must have no other children, and none of these may be waited for elsewhere meanwhile.
+/// The calling thread must have no other children, and no other code may wait for these children meanwhile.
 ///
 /// # Errors
-/// `EPERM` where nobody may be watched; what `go` says.
+/// `EPERM` where ptrace isn't permitted; the error of `go`.
 pub fn count(first: Pid, by: By, go: impl FnOnce() -> Result<()>) -> Result<Counted> {
     let leader = first.as_raw_nonzero().get();
     let _pinned = (by == By::Instructions).then(|| Pinned::with(first));
@@ -140,7 +141,7 @@ pub fn count(first: Pid, by: By, go: impl FnOnce() -> Result<()>) -> Result<Coun
             }
             EVENT_STOP if signal == libc::SIGTRAP => {}
             EVENT_STOP => {
-                // Its process is stopped, until somebody lets that go on.
+                // Its process is stopped, until another process continues it.
                 gone(ptrace(LISTEN, task, 0, 0))?;
                 continue;
             }
@@ -192,7 +193,7 @@ fn go_on(task: i32, how: Task, by: By, signal: c_int) -> Result<()> {
     gone(ptrace(request, task, 0, raw::arg(signal)))
 }
 
-/// One that was killed meanwhile says so by its end.
+/// Ignores the error of a thread that was killed meanwhile: the next wait reports its end.
 fn gone(result: Result<()>) -> Result<()> {
     match result {
         Err(Errno::SRCH) => Ok(()),
@@ -200,12 +201,12 @@ fn gone(result: Result<()>) -> Result<()> {
     }
 }
 
-/// The next of those that are watched to stop or end; `None` when all have ended.
+/// The next stop or end of a watched thread; `None` when all have ended.
 fn next() -> Result<Option<(i32, c_int)>> {
     loop {
         let mut status: c_int = 0;
         let options = raw::arg(libc::__WALL | libc::__WNOTHREAD);
-        // SAFETY: needed because rustix doesn't tell of ptrace's events. Sound: the kernel writes one int.
+        // SAFETY: needed because rustix doesn't report ptrace's events. Sound: the kernel writes one int.
         let waited = unsafe {
             raw::syscall(libc::SYS_wait4, [raw::arg(-1), &raw mut status as usize, options, 0, 0, 0])
         };
@@ -244,7 +245,7 @@ fn begun(task: i32) -> Result<Option<u64>> {
     Ok((call.kind == ENTRY).then_some(call.number))
 }
 
-/// Whom it has made.
+/// The number of the process or thread that `task` has made.
 fn message(task: i32) -> Result<i32> {
     let mut made: libc::c_ulong = 0;
     // SAFETY: needed because rustix has no ptrace. Sound: the kernel writes one long.
@@ -270,7 +271,7 @@ mod tests {
     #[expect(clippy::zombie_processes, reason = "what counts is what waits")]
     fn counted(by: By, words: &[&str]) -> Counted {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        // Of this thread alone, whose children no other test has.
+        // A separate thread, so that the children of other tests aren't counted.
         std::thread::spawn(move || {
             let mut child = Command::new("/bin/sh")
                 .args(["-c", "echo; read _; exec \"$@\" </dev/null >/dev/null", "sh"])
@@ -303,7 +304,7 @@ mod tests {
         assert!(without.status.success() && with.status.success());
         assert_eq!(of(&with, libc::SYS_chdir) - of(&without, libc::SYS_chdir), 2);
         assert_eq!((without.tasks, with.tasks), (1, 2));
-        // What that does isn't this one's.
+        // Calls of the second program aren't counted.
         let program = counted(By::Calls, &["/bin/sh", "-c", "cd /; exec /bin/sh -c 'cd /; cd /; cd /'"]);
         assert_eq!(of(&program, libc::SYS_chdir), 1);
         assert_eq!(counted(By::Calls, &["/bin/sh", "-c", "exit 7"]).status.code(), Some(7));

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Datagrams with the address of this host that they were sent to, or that they come from: `IP_PKTINFO` (ip(7)) and
-//! `IPV6_PKTINFO` (ipv6(7)), which rustix doesn't know.
+//! Sends and receives datagrams together with the local address that they were sent to or come from: `IP_PKTINFO`
+//! (ip(7)) and `IPV6_PKTINFO` (ipv6(7)), which rustix doesn't have.
 
 use crate::raw::{self, ControlHeader, Message, Vector};
 use rustix::io::Errno;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A datagram that came.
+/// A received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrived {
-    /// How many bytes of it there are.
+    /// Its number of bytes in the buffer.
     pub length: usize,
-    /// It had more.
+    /// It had more bytes than the buffer.
     pub cut: bool,
-    /// Who sent it.
+    /// The sender's address.
     pub from: SocketAddr,
-    /// The address that it was sent to, if the socket tells.
+    /// The address that it was sent to, if the socket reports that.
     pub to: Option<IpAddr>,
 }
 
-/// Has a socket tell which address datagrams were sent to.
+/// Makes a socket report the address that each datagram was sent to.
 ///
 /// # Errors
-/// When it is no socket of that family.
+/// If the socket isn't of that family.
 pub fn tell_destination(socket: BorrowedFd<'_>, v6: bool) -> Result<(), Errno> {
     let (level, option) =
         if v6 { (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO) } else { (libc::IPPROTO_IP, libc::IP_PKTINFO) };
@@ -42,10 +42,10 @@ impl Control {
     const EMPTY: Self = Self { header: ControlHeader { length: 0, level: 0, kind: 0 }, data: [0; 24] };
 }
 
-/// Takes a datagram that is there.
+/// Receives a datagram without waiting.
 ///
 /// # Errors
-/// `AGAIN` if there is none; what an earlier answer came to (`CONNREFUSED`).
+/// `AGAIN` if there is none; the error that an earlier answer caused (`CONNREFUSED`).
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Arrived, Errno> {
     // SAFETY: needed because the structure has private padding on some targets. Sound: all zeroes are valid for it.
     let mut address: libc::sockaddr_in6 = unsafe { core::mem::zeroed() };
@@ -66,7 +66,7 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Arrived, Err
     let port = u16::from_be(address.sin6_port);
     let from = match i32::from(address.sin6_family) {
         libc::AF_INET => {
-            // `struct sockaddr_in` has its address where this one has the flow.
+            // `struct sockaddr_in` has its address where this structure has the flow.
             let ip = Ipv4Addr::from(address.sin6_flowinfo.to_ne_bytes());
             SocketAddr::V4(SocketAddrV4::new(ip, port))
         }
@@ -87,7 +87,7 @@ const _: () = assert!(size_of::<libc::sockaddr_in6>() == SPACE_OF_ADDRESS as usi
 fn destination(control: &Control) -> Option<IpAddr> {
     let data = &control.data;
     match (control.header.level, control.header.kind) {
-        // Interface, the address that an answer would come from, the address that was asked.
+        // Fields: interface, the address that an answer would come from, the address that the datagram was sent to.
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
             Some(IpAddr::V4(<[u8; 4]>::try_from(&data[8..12]).ok()?.into()))
         }
@@ -101,7 +101,7 @@ fn destination(control: &Control) -> Option<IpAddr> {
 /// Sends a datagram, from a certain address of this host if one is given.
 ///
 /// # Errors
-/// `AGAIN` if there is no room; `INVAL` if the address is of another family or none of this host's.
+/// `AGAIN` if there is no room; `INVAL` if the address is of another family or isn't an address of this machine.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], to: SocketAddr, from: Option<IpAddr>) -> Result<(), Errno> {
     let mut control = Control::EMPTY;
     let used = match from {
@@ -129,7 +129,7 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], to: SocketAddr, from: Option<I
             control_length: if used > 0 { control.header.length.next_multiple_of(8) } else { 0 },
             flags: 0,
         };
-        // SAFETY: needed to say where it comes from. Sound: bytes, address and control outlive the call, and are given
+        // SAFETY: needed to set the source address. Sound: bytes, address and control outlive the call, and are given
         // with their lengths.
         unsafe { raw::send_message(socket.as_raw_fd(), &message, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) }
             .map(drop)

@@ -4,10 +4,11 @@
 //! A position-independent program writes thousands of addresses into its data before it does anything else. Each of the 50 pages
 //! of that data would cost a page fault (ADR 0009). `palisade`'s `build.rs` makes this the entry point.
 
-// SAFETY: needed: relocation is the C library's first act, so what comes before it can only be the program's entry point, where
-// there is no stack frame, and no address in memory is right yet. Sound: only addresses relative to the program counter are used;
-// `madvise` with MADV_POPULATE_WRITE changes no content, and its failure (a kernel older than 5.14) changes nothing; registers are
-// as the kernel left them but for those that a program's entry may not rely on, and `rdx`, which is 0 for a static program.
+// SAFETY: needed: the C library's first act is relocation, so code that runs before it can only be the program's
+// entry point. There is no stack frame there, and no address in memory is right yet. Sound: only addresses relative
+// to the program counter are used; `madvise` with MADV_POPULATE_WRITE changes no content, and its failure (a kernel
+// older than 5.14) changes nothing; registers are as the kernel left them, except those that a program's entry may
+// not rely on, and `rdx`, which is 0 for a static program.
 #[cfg(all(target_arch = "x86_64", target_env = "musl", target_feature = "crt-static"))]
 core::arch::global_asm!(
     ".section .text.palisade_entry,\"ax\",@progbits",
@@ -15,7 +16,7 @@ core::arch::global_asm!(
     ".type palisade_entry,@function",
     "palisade_entry:",
     "lea rdi, [rip + __ehdr_start]",
-    // One that lies where it was linked for has nothing to write.
+    // A program that isn't position-independent has no relocations to write.
     "cmp word ptr [rdi + {TYPE}], {ET_DYN}",
     "jne 5f",
     "mov r8, [rdi + {PHOFF}]",
@@ -32,7 +33,8 @@ core::arch::global_asm!(
     "jnz 2b",
     "jmp 5f",
     "4:",
-    // From the page in which it begins to the end of what comes from the file: what is zero is used bit by bit.
+    // From the page in which the segment begins to the end of its part in the file. The zeroed rest is used
+    // gradually.
     "add rdi, [r8 + {VADDR}]",
     "mov rsi, [r8 + {FILESZ}]",
     "add rsi, rdi",

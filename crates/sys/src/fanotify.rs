@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is asked before a file is opened or executed (`fanotify(7)`).
+//! Notification groups of `fanotify(7)`: the kernel asks a process before a file is opened or executed, or reports a
+//! change of a file.
 //!
-//! Two kinds of groups: [`Gate`] is asked and answers, [`NotificationGroup`] hears afterwards that a file was changed.
+//! There are two kinds of groups. The kernel asks a [`Gate`] and waits for its answer. It tells a
+//! [`NotificationGroup`] afterwards that a file was changed.
 
 use crate::raw;
 use core::ffi::CStr;
@@ -14,10 +16,10 @@ mod handle;
 
 pub use handle::{Handle, open_handle};
 
-/// What is asked about.
+/// The accesses about which the kernel asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Questions {
-    /// Opening a file for whatever purpose (`FAN_OPEN_PERM`).
+    /// Opening a file for any purpose (`FAN_OPEN_PERM`).
     pub open: bool,
     /// Opening a file to execute it (`FAN_OPEN_EXEC_PERM`); [`Questions::open`] is asked about it as well.
     pub execute: bool,
@@ -29,7 +31,7 @@ impl Questions {
         bit(self.open, libc::FAN_OPEN_PERM) | bit(self.execute, libc::FAN_OPEN_EXEC_PERM)
     }
 
-    /// Nothing at all.
+    /// No access.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.mask() == 0
@@ -39,9 +41,9 @@ impl Questions {
 /// An open or exec that waits for an answer.
 #[derive(Debug)]
 pub struct Question {
-    /// The file, open for reading. Reading from it raises no question.
+    /// The file, open for reading. Reading from it causes no question.
     pub file: OwnedFd,
-    /// The process that asks (its thread group), as numbered where the gate was made.
+    /// The process that asks (its thread group), by its number in the PID namespace where the gate was made.
     pub pid: u32,
     /// Whether the file is to be executed.
     pub execute: bool,
@@ -50,11 +52,11 @@ pub struct Question {
 /// What a buffer of the gate contained.
 #[derive(Debug)]
 pub enum Event {
-    /// Somebody waits.
+    /// A process waits for an answer.
     Question(Question),
-    /// The queue ran over: the kernel has let opens and execs through that nobody was asked about.
+    /// The queue overflowed: the kernel has allowed opens and execs without a question.
     Overflow,
-    /// The kernel couldn't give the file's descriptor (a limit of this process was reached, say).
+    /// The kernel couldn't make a descriptor for the file (for example because this process reached a limit).
     Unreadable,
 }
 
@@ -67,7 +69,7 @@ pub struct Reply {
     pub audit: Option<AuditRule>,
 }
 
-/// What the audit system is told beside an answer (Linux 6.3).
+/// What the audit system gets together with an answer (Linux 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditRule {
     /// The rule's number.
@@ -78,7 +80,8 @@ pub struct AuditRule {
     pub object_trust: u32,
 }
 
-/// A group that is asked (`FAN_CLASS_CONTENT`). When nobody holds it any more, the kernel says yes to everything.
+/// A group that the kernel asks (`FAN_CLASS_CONTENT`). When no process holds it any more, the kernel allows every
+/// access.
 #[derive(Debug)]
 pub struct Gate {
     group: OwnedFd,
@@ -114,7 +117,7 @@ struct Response {
 /// How much of [`Response`] is `struct fanotify_response` alone.
 const PLAIN: usize = 8;
 
-/// How many bytes a reader should have at hand: some dozens of events.
+/// How many bytes a reader's buffer should have: space for some dozens of events.
 pub const BUFFER: usize = 4096;
 
 fn init(flags: u32, file_flags: i32) -> Result<OwnedFd> {
@@ -122,7 +125,7 @@ fn init(flags: u32, file_flags: i32) -> Result<OwnedFd> {
     let arguments = [(flags | libc::FAN_CLOEXEC) as usize, file_flags as u32 as usize, 0, 0, 0, 0];
     // SAFETY: needed because rustix has no fanotify. Sound: the call takes numbers.
     let group = unsafe { raw::syscall(libc::SYS_fanotify_init, arguments) }?;
-    // SAFETY: needed to own what the kernel returned. Sound: the descriptor is new and nobody else's.
+    // SAFETY: needed to own what the kernel returned. Sound: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor(group)) })
 }
 
@@ -169,7 +172,7 @@ impl Gate {
     /// Makes a gate with a queue and marks without limits. With `audit`, answers can be recorded by the audit system.
     ///
     /// # Errors
-    /// `EPERM` without `CAP_SYS_ADMIN` in the first user namespace; `EINVAL` if `audit` isn't to be had.
+    /// `EPERM` without `CAP_SYS_ADMIN` in the first user namespace; `EINVAL` if the kernel doesn't support `audit`.
     pub fn new(audit: bool) -> Result<Self> {
         let flags = libc::FAN_CLASS_CONTENT | libc::FAN_UNLIMITED_QUEUE | libc::FAN_UNLIMITED_MARKS;
         let audit_flag = if audit { libc::FAN_ENABLE_AUDIT } else { 0 };
@@ -177,7 +180,8 @@ impl Gate {
         Ok(Self { group: init(flags | audit_flag, file_flags)?, audited: audit })
     }
 
-    /// The gate that another process has made and handed over. Whoever holds it reads and answers.
+    /// A gate that another process has made and handed over. Every holder of the group can read questions and answer
+    /// them.
     #[must_use]
     pub fn handed_over(group: OwnedFd) -> Self {
         Self { group, audited: false }
@@ -189,7 +193,7 @@ impl Gate {
         self.audited
     }
 
-    /// Asks about every file of the file system that `path` is on, wherever it is mounted.
+    /// Makes the kernel ask about every file of the file system that contains `path`, wherever it is mounted.
     ///
     /// # Errors
     /// `ENODEV`, `EOPNOTSUPP` or `EXDEV` where the file system can't be watched; those of resolving `path`.
@@ -198,7 +202,7 @@ impl Gate {
         mark(self.group.as_fd(), flags, questions.mask(), Target::Path(path))
     }
 
-    /// Asks no more about the file system that `path` is on.
+    /// Makes the kernel stop asking about the file system that contains `path`.
     ///
     /// # Errors
     /// `ENOENT` if it wasn't watched; those of resolving `path`.
@@ -207,9 +211,9 @@ impl Gate {
         mark(self.group.as_fd(), flags, questions.mask(), Target::Path(path))
     }
 
-    /// Has the kernel say yes by itself for this file, until its content is modified by `write(2)` and the like, or
-    /// its inode leaves memory. A store through a writable mapping isn't noticed, nor is a change of mode. While the
-    /// file is open for writing, this does nothing and says nothing.
+    /// Makes the kernel allow access to this file without a question, until `write(2)` or a similar call changes its
+    /// content, or its inode leaves memory. The kernel doesn't notice a store through a writable mapping or a change
+    /// of mode. While the file is open for writing, this call does nothing and returns no error.
     ///
     /// # Errors
     /// `EINVAL` before Linux 6.0.
@@ -221,7 +225,7 @@ impl Gate {
     /// Ends what [`Gate::pass`] began for one file.
     ///
     /// # Errors
-    /// Those of the call; that there was nothing to end is none.
+    /// Those of the call. It is no error if [`Gate::pass`] wasn't in effect.
     pub fn ask_again(&self, file: &CStr) -> Result<()> {
         let flags = libc::FAN_MARK_REMOVE | libc::FAN_MARK_IGNORE;
         let mask = Questions { open: true, execute: true }.mask();
@@ -239,7 +243,7 @@ impl Gate {
         mark(self.group.as_fd(), libc::FAN_MARK_FLUSH, 0, Target::Path(c"/"))
     }
 
-    /// Whether there are events that nobody has read, at once or within that time.
+    /// Whether there are unread events now, or within that time.
     #[must_use]
     pub fn has_questions(&self, within: Duration) -> bool {
         let mut polled = [PollFd::new(&self.group, PollFlags::IN)];
@@ -274,7 +278,7 @@ impl Gate {
     /// Answers a question.
     ///
     /// # Errors
-    /// `ENOENT` if who asked is gone.
+    /// `ENOENT` if the asking process is gone.
     pub fn answer(&self, question: &Question, reply: Reply) -> Result<()> {
         self.answer_for(question.file.as_fd(), reply)
     }
@@ -282,15 +286,15 @@ impl Gate {
     /// [`Gate::answer`], by the file that the question came with.
     ///
     /// # Errors
-    /// `ENOENT` if who asked is gone.
+    /// `ENOENT` if the asking process is gone.
     pub fn answer_for(&self, file: BorrowedFd<'_>, reply: Reply) -> Result<()> {
         self.answer_number(file.as_raw_fd(), reply)
     }
 
-    /// [`Gate::answer`], by the number that the file has in the process that has read the question.
+    /// [`Gate::answer`], by the file's descriptor number in the process that has read the question.
     ///
     /// # Errors
-    /// `ENOENT` if no question came with that number, or who asked is gone.
+    /// `ENOENT` if no question came with that number, or the asking process is gone.
     pub fn answer_number(&self, file: RawFd, reply: Reply) -> Result<()> {
         let mut response = Response {
             file,
@@ -312,7 +316,8 @@ impl Gate {
             length = size_of::<Response>();
         }
         match self.write(&response, length) {
-            // Before Linux 6.3 an answer with more than itself is none, and who asks would wait for ever.
+            // Before Linux 6.3 the kernel rejects an answer with audit information, and the asking process would wait
+            // for ever.
             Err(Errno::INVAL) if length > PLAIN => {
                 response.response &= !libc::FAN_INFO;
                 self.write(&response, PLAIN)
@@ -336,7 +341,7 @@ impl AsFd for Gate {
     }
 }
 
-/// A group that hears afterwards which files were changed, by their handles.
+/// A group that learns afterwards which files were changed, by their handles.
 #[derive(Debug)]
 pub struct NotificationGroup(OwnedFd);
 
@@ -357,8 +362,8 @@ impl NotificationGroup {
         init(flags, libc::O_RDONLY | libc::O_CLOEXEC).map(Self)
     }
 
-    /// Listens for the end of writing to this file and for changes of its mode, owner and attributes, for as long as
-    /// its inode stays in memory.
+    /// Reports the end of writing to this file and changes of its mode, owner and attributes, for as long as its
+    /// inode stays in memory.
     ///
     /// # Errors
     /// `EOPNOTSUPP`, `ENODEV`, `EXDEV` where files have no handles.
@@ -367,7 +372,7 @@ impl NotificationGroup {
         mark(self.0.as_fd(), flags, libc::FAN_CLOSE_WRITE | libc::FAN_ATTRIB, Target::File(file))
     }
 
-    /// [`NotificationGroup::listen`] for every file of the file system that `path` is on.
+    /// [`NotificationGroup::listen`] for every file of the file system that contains `path`.
     ///
     /// # Errors
     /// `EOPNOTSUPP`, `ENODEV`, `EXDEV` where files have no handles.
@@ -376,10 +381,11 @@ impl NotificationGroup {
         mark(self.0.as_fd(), flags, libc::FAN_CLOSE_WRITE | libc::FAN_ATTRIB, Target::Path(path))
     }
 
-    /// Hands over the changed files' handles; `None` where some were lost, so that any may have changed.
+    /// Passes the changed files' handles to `handle`; `None` where some events were lost, so that any file may have
+    /// changed.
     ///
     /// # Errors
-    /// `EAGAIN` when there is nothing to hear.
+    /// `EAGAIN` when there is no event.
     pub fn read(&self, buffer: &mut [u8], mut handle: impl FnMut(Option<Handle>)) -> Result<()> {
         let length = raw::read(self.0.as_raw_fd(), buffer)?;
         each_event(&buffer[..length], |metadata, info| {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Work that is done in a process of its own: in somebody else's name, with a result that only root gets to see; or for
-//! as long as this process lives, with next to no rights.
+//! Runs work in a forked process: [`as_user`] as another user, whose result only this process can read; [`apart`] for
+//! as long as this process lives, with almost no rights.
 //!
-//! [`as_user`]: the child becomes the user for good and never executes another program. So the kernel keeps the user's other
-//! processes from tracing it or reading its memory (it isn't dumpable since its ids changed), and what comes through
-//! the pipe is what it has written.
+//! In [`as_user`] the child becomes the user permanently and never executes another program. It isn't dumpable since
+//! its ids changed, so the kernel keeps the user's other processes from tracing it or reading its memory. So the data
+//! in the pipe is what the child itself has written.
 
 use crate::landlock::{self, Handled};
 use crate::raw;
@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-/// Whom to become.
+/// The user that the child becomes.
 #[derive(Debug, Clone)]
 pub struct User {
     /// The user id.
@@ -32,14 +32,15 @@ pub struct User {
 /// Runs `work` in a child that is `user`, and returns what it returns, at most `most` bytes.
 ///
 /// # Errors
-/// When this process has other threads, or the child can't be made, can't become the user, dies, or says too much.
+/// When this process has other threads, or the child can't be made, can't become the user, dies, or writes more than
+/// `most` bytes.
 pub fn as_user(user: &User, most: u64, work: impl FnOnce() -> Vec<u8>) -> io::Result<Vec<u8>> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("this process has several threads"));
     }
     let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    // SAFETY: needed for a child with all of this process's code and none of its identity. Sound: there is one thread,
-    // so no lock is held by another and the child may do whatever this process may.
+    // SAFETY: needed for a child with all of this process's code and another identity. Sound: there is one thread, so
+    // no other thread holds a lock, and the child may do whatever this process may.
     let child = unsafe { libc::fork() };
     match child {
         -1 => Err(io::Error::last_os_error()),
@@ -72,7 +73,7 @@ pub fn as_user(user: &User, most: u64, work: impl FnOnce() -> Vec<u8>) -> io::Re
     }
 }
 
-/// What the child does.
+/// The child's part: becomes the user, runs the work and writes its result.
 fn work_as(user: &User, to: OwnedFd, work: impl FnOnce() -> Vec<u8>) -> io::Result<()> {
     let groups: Vec<Gid> = user.groups.iter().map(|group| Gid::from_raw(*group)).collect();
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
@@ -93,10 +94,10 @@ fn work_as(user: &User, to: OwnedFd, work: impl FnOnce() -> Vec<u8>) -> io::Resu
     File::from(to).write_all(&work())
 }
 
-/// What is left to a process that works apart.
+/// The rights and resources that the child of [`apart`] keeps.
 #[derive(Debug, Clone, Copy)]
 pub struct Apart<'a> {
-    /// What it is called, for `ps`.
+    /// Its process name, for `ps`.
     pub name: &'a std::ffi::CStr,
     /// The numbers of its descriptors, which are open. The standard streams are `/dev/null`.
     pub kept: &'a [i32],
@@ -108,17 +109,17 @@ pub struct Apart<'a> {
     pub filter: &'a [Instruction],
 }
 
-/// Runs `work` in a child that can open no file, signal nobody and execute nothing, has no capabilities and none of
-/// this process's variables, and ends with this process. Returns its process id; it is to be reaped.
+/// Runs `work` in a child that can't open a file, send a signal or execute a program. The child has no capabilities
+/// and none of this process's variables, and ends with this process. Returns its process id. The caller must reap it.
 ///
 /// # Errors
-/// When it can't be made. What it can't give up it ends for, with code 1.
+/// When the child can't be made. A child that can't give up a right ends with code 1.
 pub fn apart(apart: &Apart<'_>, work: impl FnOnce()) -> io::Result<i32> {
     let parent = raw::getpid();
-    // SAFETY: needed for a child with all of this process's code and none of its rights. Sound: whatever shares this
-    // process's memory (stub, refresher, init) uses raw calls only and holds no lock of the C library's; a thread that
-    // writes events may be at work, whose queue and file the child doesn't touch, and the C library's `fork` puts its
-    // own locks, the allocator's among them, in order for the child.
+    // SAFETY: needed for a child with all of this process's code and none of its rights. Sound: the processes that
+    // share this process's memory (stub, refresher, init) use raw calls only and hold no lock of the C library's; a
+    // thread that writes events may be running, but the child doesn't touch its queue or its file, and the C
+    // library's `fork` makes its own locks, the allocator's among them, usable for the child.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
@@ -132,8 +133,8 @@ pub fn apart(apart: &Apart<'_>, work: impl FnOnce()) -> io::Result<i32> {
     }
 }
 
-/// Has the kernel end this process (`SIGIO`, which nobody handles) when the other end of its socket is closed, or, with `false`, no
-/// more.
+/// Has the kernel end this process by `SIGIO`, for which there is no handler, when the other end of its socket is
+/// closed; with `false`, takes this back.
 ///
 /// # Errors
 /// As `fcntl(2)`.
@@ -141,7 +142,8 @@ pub fn ends_when_left(socket: BorrowedFd<'_>, ends: bool) -> io::Result<()> {
     if ends {
         let number = usize::try_from(socket.as_raw_fd()).unwrap_or(usize::MAX);
         let own = usize::try_from(raw::getpid()).unwrap_or(0);
-        // SAFETY: needed because rustix doesn't have it. Sound: it says who gets a signal, and touches no memory.
+        // SAFETY: needed because rustix doesn't have it. Sound: the call sets the receiver of a signal, and touches
+        // no memory.
         unsafe { raw::syscall(libc::SYS_fcntl, [number, F_SETOWN, own, 0, 0, 0]) }?;
     }
     let flags = rustix::fs::fcntl_getfl(socket)?;
@@ -173,7 +175,7 @@ fn give_up(apart: &Apart<'_>, parent: i32) -> raw::Result<()> {
     // SAFETY: needed to overwrite secrets in this copy of memory. Sound: it has one thread, which uses no variable.
     unsafe { crate::process::wipe_environment() };
     let _name_is_cosmetic = raw::prctl(libc::PR_SET_NAME, apart.name.as_ptr() as usize, 0);
-    // What is typed at a terminal is meant for others.
+    // Input typed at a terminal is meant for other processes.
     raw::setsid()?;
     raw::raise_descriptor_limit()?;
     raw::set_limit(CORE_SIZE, 0, 0)?;
@@ -183,7 +185,7 @@ fn give_up(apart: &Apart<'_>, parent: i32) -> raw::Result<()> {
         raw::setresuid(uid)?;
     }
     raw::prctl(libc::PR_SET_DUMPABLE, 0, 0)?;
-    // A change of user takes the request back.
+    // A change of user cancels the parent-death signal, so it is requested again.
     crate::init::die_with_parent()?;
     if raw::getppid() != parent {
         return Err(Errno::SRCH);
@@ -213,7 +215,7 @@ mod tests {
             groups: vec![54321, 7],
             environment: vec![("A".into(), "b".into())],
         };
-        // The harness has threads: a process of one is what it takes, and the refusal is right here.
+        // The test harness has threads, and `as_user` needs a single-threaded process: so a refusal is correct here.
         let error = as_user(&user, 100, Vec::new).unwrap_err();
         assert!(error.to_string().contains("several threads"), "{error}");
     }

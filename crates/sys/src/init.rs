@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! PID 1 of a sandbox: makes the dear namespaces meanwhile, reaps, and dies with its owner.
+//! Init: process 1 of a sandbox. It makes the expensive namespaces while the builder works, reaps processes, and dies
+//! with the launcher.
 //!
-//! It shares the launcher's memory, which saves a fork's copy, and listens to nobody inside.
-//! Before the command runs it has given up every capability, and the memory can't be read from
-//! inside: it isn't dumpable.
+//! It shares the launcher's memory, which saves a fork's copy. It accepts no request from inside. Before the command
+//! runs, init has given up every capability. Its memory can't be read from inside, because it isn't dumpable.
 
 use crate::launch::{Failure, Identity, Launch, Namespaces, Step};
 use crate::operation::{self, Operation};
@@ -12,7 +12,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 use rustix::io::Errno;
 
-/// One thing that one process waits for another to have done.
+/// A step that one process waits for and another process completes.
 ///
 /// Zero: not yet. Otherwise the result: a small number plus one, or an errno with the top bit.
 #[derive(Debug, Default)]
@@ -21,8 +21,8 @@ pub(crate) struct Event(AtomicU32);
 const FAILED: u32 = 1 << 31;
 
 impl Event {
-    /// Reports a result and wakes who waits for it. Nothing of `self` is touched once it is
-    /// visible but by the kernel, which only compares addresses.
+    /// Reports a result and wakes the processes that wait for it. Once the result is visible, only the kernel uses
+    /// `self`'s address, and it only compares addresses.
     pub(crate) fn report(&self, result: Result<u32>) {
         let word = match result {
             Ok(value) => value + 1,
@@ -32,7 +32,7 @@ impl Event {
         raw::futex_wake(&self.0);
     }
 
-    /// Waits. `lost` is asked every 10 ms whether the other side can't report any more.
+    /// Waits for the result. It calls `lost` every 10 ms, which says whether the other side can't report any more.
     pub(crate) fn wait(&self, lost: impl Fn() -> bool) -> Result<u32> {
         loop {
             let word = self.0.load(Ordering::Acquire);
@@ -53,20 +53,20 @@ impl Event {
     }
 }
 
-/// Where launcher, builder and init meet.
+/// The events by which launcher, builder and init synchronise.
 #[derive(Debug, Default)]
 pub(crate) struct Meeting {
-    /// By the launcher: the maps are written.
+    /// Reported by the launcher: the maps are written.
     pub(crate) maps: Event,
-    /// By the launcher: the trees it had to provide are ready.
+    /// Reported by the launcher: the trees that it had to provide are ready.
     pub(crate) trees: Event,
-    /// By init: the descriptor of the process file system.
+    /// Reported by init: the descriptor of the process file system.
     pub(crate) proc: Event,
-    /// By init: its namespaces stand, it is harmless.
+    /// Reported by init: its namespaces exist, and it has given up its privileges.
     pub(crate) ready: Event,
 }
 
-/// What init is given. It may not be touched after [`Meeting::ready`] is reported.
+/// Init's arguments. Init may not touch them after it has reported [`Meeting::ready`].
 pub(crate) struct Assignment<'a> {
     pub(crate) launch: &'a Launch<'a>,
     pub(crate) meeting: &'a Meeting,
@@ -78,7 +78,8 @@ pub(crate) struct Assignment<'a> {
     pub(crate) owner_descriptor: Fd,
 }
 
-/// The namespaces that init makes while the builder builds. Not that of IPC: message queues are mounted by who is in it.
+/// The namespaces that init makes while the builder builds. The IPC namespace isn't among them: a mount of message
+/// queues shows those of the mounting process, so the builder must be in that namespace.
 pub(crate) const BY_INIT: i32 = libc::CLONE_NEWNET | libc::CLONE_NEWUTS | libc::CLONE_NEWCGROUP;
 
 /// Runs init.
@@ -95,7 +96,7 @@ pub(crate) unsafe extern "C" fn run(argument: *mut c_void) -> ! {
     if failed {
         raw::exit(1);
     }
-    // Until the owner closes its end, by design or by dying.
+    // Waits until the launcher closes its end, deliberately or by dying.
     let mut byte = [0u8; 1];
     loop {
         match raw::read(socket, &mut byte) {
@@ -106,13 +107,13 @@ pub(crate) unsafe extern "C" fn run(argument: *mut c_void) -> ! {
     }
 }
 
-/// What the owner writes to be given a socket of the network inside.
+/// The byte by which the launcher requests an IPv4 socket of the network inside.
 pub(crate) const SOCKET_V4: u8 = b'4';
 /// The same for IPv6.
 pub(crate) const SOCKET_V6: u8 = b'6';
 
-/// A socket made here belongs to this network for good, whoever uses it. What can't be made isn't answered by a
-/// descriptor.
+/// Makes a socket and sends it to `owner`. A socket made here belongs to this network permanently, whichever process
+/// uses it. If the socket can't be made, the answer carries no descriptor.
 fn give_socket(owner: Fd, wanted: u8) {
     let family = match wanted {
         SOCKET_V4 => libc::AF_INET,
@@ -131,7 +132,7 @@ fn give_socket(owner: Fd, wanted: u8) {
 fn prepare(assignment: &Assignment<'_>) -> Result<()> {
     let Assignment { launch, meeting, socket, owner_descriptor, .. } = *assignment;
     die_with_parent()?;
-    // Not for nothing: once the builder has left the host's tree the kernel wouldn't let it be made any more.
+    // Only if a launch needs it. Once the builder has left the host's tree, the kernel would refuse to make it.
     if launch.operations.iter().any(|operation| matches!(operation, Operation::Proc { .. })) {
         let proc = operation::proc();
         meeting.proc.report(proc.map(i32::unsigned_abs));
@@ -147,11 +148,11 @@ fn prepare(assignment: &Assignment<'_>) -> Result<()> {
     if !launch.hostname.is_empty() {
         raw::sethostname(launch.hostname)?;
     }
-    // Children whose end nobody waits for are reaped by the kernel, without a wake-up here.
+    // The kernel reaps orphaned children, without a wake-up of init.
     raw::ignore(libc::SIGCHLD)?;
     raw::prctl(libc::PR_SET_NAME, c"palisade-init".as_ptr() as usize, 0)?;
     if let Identity::Mapped { uid, gid, .. } = launch.identity {
-        // Its parent's process id tells init nothing: seen from inside it is 0.
+        // Init can't check its parent's process id: seen from inside it is 0.
         meeting.maps.wait(|| raw::has_ended(owner_descriptor))?;
         raw::clear_groups()?;
         raw::setresgid(gid)?;
@@ -160,8 +161,8 @@ fn prepare(assignment: &Assignment<'_>) -> Result<()> {
     }
     raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)?;
     raw::drop_capabilities()?;
-    // The table was shared with builder and launcher; theirs stays as it is. What is theirs to
-    // close must not live on here, least of all their end of the socket pair.
+    // Init shared the descriptor table with builder and launcher. Their table stays as it is. Their descriptors must
+    // not stay open in init, above all the launcher's end of the socket pair.
     let socket = socket.unsigned_abs();
     if socket > 0 {
         raw::close_range(0, socket - 1, libc::CLOSE_RANGE_UNSHARE)?;
@@ -169,13 +170,13 @@ fn prepare(assignment: &Assignment<'_>) -> Result<()> {
     raw::close_range(socket + 1, u32::MAX, libc::CLOSE_RANGE_UNSHARE)
 }
 
-/// Asks the kernel for death with the launcher, in case that comes before it is the only one to
-/// hold its end of the socket pair. A change of user takes the request back (prctl(2)).
+/// Asks the kernel to kill this process when the launcher dies. The launcher may die before it is the only process
+/// that holds its end of the socket pair. A change of user cancels the request (prctl(2)).
 pub(crate) fn die_with_parent() -> Result<()> {
     raw::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL.unsigned_abs() as usize, 0).map(drop)
 }
 
-/// In the builder: waits for init to have done something.
+/// In the builder: waits for a step of init.
 pub(crate) fn await_init(event: &Event, init: Fd, step: Step) -> core::result::Result<u32, Failure> {
     event.wait(|| raw::has_ended(init)).map_err(|errno| Failure { step, errno })
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Landlock's three calls and its rights, by the ABI version that brought them.
 //!
-//! Rules are added by the launched child itself, on descriptors it holds anyway for mounting
-//! (1.5 µs a rule, no path looked up twice), which is why the `landlock` crate, whose rules
-//! allocate, isn't used here. Numbers: `include/uapi/linux/landlock.h`.
+//! The launched child adds the rules itself, on descriptors that it holds anyway for mounting. A rule takes 1.5 µs,
+//! and no path is looked up twice. The `landlock` crate isn't used because its rules allocate. Numbers:
+//! `include/uapi/linux/landlock.h`.
 
 use crate::raw::{self, Fd, Result};
 

@@ -10,17 +10,16 @@
 //!    └── parent of all three
 //! ```
 //!
-//! The launcher itself enters nothing: it keeps the host's view for what a monitor has to do. The
-//! builder exists because only a process that has a new PID namespace for its children can make
-//! the first member, and because `CLONE_PARENT` then makes the command the *launcher's* child: it
-//! is waited for, stopped and continued directly, without messages through init. Sharing memory,
-//! none of them costs a copy of page tables. Init makes the network namespace (the dearest part of
-//! a launch, 361 of 1,200 µs measured) and the smaller ones while the builder mounts, so on two
-//! idle cores only the longer of the two counts.
+//! The launcher itself enters no namespace: it keeps the host's view for its work as monitor. The builder exists
+//! because only a process that has a new PID namespace for its children can make the first member. With
+//! `CLONE_PARENT` the command is the *launcher's* child: the launcher waits for it, stops and continues it directly,
+//! without messages through init. All of them share memory, so none costs a copy of page tables. Init makes the
+//! network namespace (the most expensive part of a launch, 361 of 1,200 µs measured) and the smaller ones while the
+//! builder mounts. So on two idle cores only the longer of the two counts.
 //!
-//! With a broker ([`Broker`]) there is a fifth, made by the builder as the launcher's child too: the
-//! stub, which stands by for the first call that the filter passes on; and with covers over names
-//! that others may replace a sixth, the [`MaskRefresher`]. What the builder does is in `builder`.
+//! With a broker ([`Broker`]) there is a fifth process, the stub. The builder makes it as a child of the launcher,
+//! too. It waits for the first call that the filter passes on. With masks over names that the host's programs may
+//! replace there is a sixth, the [`MaskRefresher`]. The module `builder` has the builder's steps.
 
 use crate::broker;
 use crate::builder::build;
@@ -75,7 +74,7 @@ impl Namespaces {
     }
 }
 
-/// Who the command is inside, and who it is for the host.
+/// The command's user and group, inside and for the host.
 #[derive(Clone, Copy, Debug)]
 pub enum Identity<'a> {
     /// As outside: no user namespace.
@@ -117,9 +116,9 @@ pub struct Launch<'a> {
     pub landlock: Option<Handled>,
     /// What to start.
     pub command: Command<'a>,
-    /// Who answers the calls that the filter passes on. Needs namespaces.
+    /// The broker, which answers the calls that the filter passes on. Needs namespaces.
     pub broker: Option<&'a Broker>,
-    /// Who keeps covers on. Needs namespaces.
+    /// The process that mounts masks again after a file was replaced. Needs namespaces.
     pub refresher: Option<&'a MaskRefresher>,
     /// What of the network is served from outside. Needs a network namespace.
     pub network: Option<&'a Network>,
@@ -134,8 +133,8 @@ impl Launch<'_> {
     }
 }
 
-/// Does what only the privileged launcher can once the user namespace exists, which it is given:
-/// opening the trees that [`crate::operation::Source::Tree`] names, mapping their owners.
+/// Does what only the privileged launcher can do once the user namespace exists: it opens the trees that
+/// [`crate::operation::Source::Tree`] names, and maps their owners. Its argument is the user namespace.
 pub type Provide<'a> = &'a mut dyn FnMut(BorrowedFd<'_>) -> rustix::io::Result<()>;
 
 /// The part of a launch that failed.
@@ -192,7 +191,7 @@ pub enum Step {
     Answer,
     /// Making the broker's stub.
     Broker,
-    /// Making the refresher, and covering what is to stay covered.
+    /// Making the refresher, and mounting the masks that it watches.
     MaskRefresher,
 }
 
@@ -244,8 +243,8 @@ pub struct Started {
     pub memory: Memory,
 }
 
-/// Memory that init and stub run on. Once killed init doesn't use it any more: it sleeps in a
-/// system call, from which a killed process never returns.
+/// Memory that init and stub run on. Once killed, init doesn't use it any more: init sleeps in a system call, from
+/// which a killed process never returns.
 pub struct Memory {
     active: Option<Active>,
     _stacks: Stacks,
@@ -260,8 +259,8 @@ impl core::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Runs `wait`, which only waits: a broker may be forked from this process's memory meanwhile,
-    /// so it must not allocate or hold a lock.
+    /// Runs `wait`, which may only wait. A broker may be forked from this process's memory meanwhile, so `wait` must
+    /// not allocate or hold a lock.
     pub fn while_resting<T>(&self, wait: impl FnOnce() -> T) -> T {
         match &self.active {
             Some(active) => active.while_resting(wait),
@@ -284,7 +283,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) refresher_stack: *mut Stack,
     pub(crate) assignment: &'a Assignment<'a>,
     pub(crate) init: i32,
-    /// Written by the kernel at the command's birth: the builder may die before it can.
+    /// Written by the kernel when it makes the command's process: the builder may die before it can.
     pub(crate) command: i32,
     pub(crate) stub: i32,
     pub(crate) refresher: i32,
@@ -303,7 +302,7 @@ pub(crate) fn at(step: Step) -> impl Fn(Errno) -> Failure {
     move |errno| Failure { step, errno }
 }
 
-/// Starts the command. Blocked signals stay blocked here and get the command's mask there.
+/// Starts the command. Signals that are blocked in the caller stay blocked there; the command gets its own mask.
 ///
 /// # Errors
 /// The step that failed; no process of the launch is left then.
@@ -362,8 +361,8 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     let clone = || unsafe {
         clone::sharing_memory(flags | suspend | libc::CLONE_FILES, libc::SIGCHLD, stack, build, argument)
     };
-    // A filter may pass on the very call by which the command begins. So the broker must be able to
-    // begin while this process waits for that: nothing moves in memory then.
+    // A filter may pass on the exec call by which the command begins. So the stub must be able to fork the broker
+    // while this process waits for the exec. This process changes no memory during that wait.
     let builder = match &active {
         Some(active) if !mapped => active.while_resting(clone),
         _ => clone(),
@@ -375,7 +374,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     if mapped {
         let written = write_maps(launch, builder);
         meeting.maps.report(written.map(|()| 0).map_err(|failure| failure.errno));
-        // The builder goes on meanwhile, until it needs them.
+        // The builder continues meanwhile, until it needs the maps and trees.
         let provided = written.and_then(|()| provide_trees(builder, provide));
         meeting.trees.report(provided.map(|()| 0).map_err(|failure| failure.errno));
         refusal = provided.err();
@@ -392,14 +391,14 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     {
         let stub = shared.stub;
         let settled = broker.0.settled.wait(|| !matches!(crate::wait::poll(stub), Ok(None)));
-        // The stub has a copy in a table of its own.
+        // The stub has a copy in its own descriptor table.
         let closed = raw::close(shared.listener);
         if shared.failure.is_none() {
             shared.failure = settled.map(drop).and(closed).map_err(at(Step::Broker)).err();
         }
     }
 
-    // No execution fails so but one that was passed on, and that nobody answered.
+    // Exec fails with `NOSYS` only if the filter passed it on and no broker answered it.
     let unanswered = |failure: Failure| match failure {
         Failure { step: Step::Exec, errno: Errno::NOSYS } if shared.stub > 0 => {
             Failure { step: Step::Answer, ..failure }
@@ -407,12 +406,12 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         other => other,
     };
     let failure = refusal.or(shared.failure.map(unanswered)).or_else(|| {
-        // Somebody killed it. The command, if there is one, still runs on this frame's memory.
+        // Another process killed the builder. The command, if there is one, still runs on this frame's memory.
         (!shared.built).then_some(Failure { step: Step::Builder, errno: Errno::INTR })
     });
     if let Some(failure) = failure {
-        // Init can't finish dying before every process inside has been reaped, and the command is
-        // this process's to reap.
+        // Init can't finish dying before every process inside has been reaped, and only this process can reap the
+        // command.
         for pid in [shared.command, shared.init, shared.stub, shared.refresher] {
             if pid > 0 {
                 let _gone_already = raw::kill(pid, libc::SIGKILL);
@@ -441,8 +440,8 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
     })
 }
 
-/// Becomes the command, without a new process: for launches without namespaces that nobody has to
-/// watch. Returns only on failure, with walls perhaps half up: all that is left is to say so.
+/// Becomes the command, without a new process, for launches without namespaces that need no monitor. It returns only
+/// on failure. Some walls may be in force then, so the caller can only report the error.
 pub fn replace(launch: &Launch<'_>) -> Failure {
     let meeting = Meeting::default();
     let assignment = Assignment { launch, meeting: &meeting, socket: -1, owner: 0, owner_descriptor: -1 };
@@ -466,7 +465,7 @@ pub fn replace(launch: &Launch<'_>) -> Failure {
     command::become_command(&mut shared)
 }
 
-/// Without namespaces there is nothing to build: the command restricts itself.
+/// Starts a command without namespaces: there is no tree to build, and the command restricts itself.
 fn start_in_place(shared: &mut Shared<'_>, stacks: Stacks) -> Result<Started, Failure> {
     let stack = shared.command_stack;
     // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stack outlive

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether anybody has a file open for writing (`F_SETLEASE` of `fcntl(2)`).
+//! Finds out whether any process has a file open for writing (`F_SETLEASE` of `fcntl(2)`).
 
 use crate::raw;
 use rustix::io::{Errno, Result};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Whether nobody has the file open for writing, a writable mapping of it included, at this moment: a lease on reading
-/// is given only then. It is given back at once. `file` must be open for reading alone.
+/// Whether no process has the file open for writing at this moment, writable mappings included. The kernel gives a
+/// read lease only then. The lease is given back at once. `file` must be open for reading only.
 ///
 /// # Errors
-/// `EACCES` without `CAP_LEASE` if the file is somebody else's; `EINVAL` where the file system has no leases.
+/// `EACCES` without `CAP_LEASE` if another user owns the file; `EINVAL` where the file system has no leases.
 pub fn no_writers(file: BorrowedFd<'_>) -> Result<bool> {
     match lease(file, libc::F_RDLCK) {
         Ok(()) => lease(file, libc::F_UNLCK).map(|()| true),

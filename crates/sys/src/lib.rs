@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kernel interfaces that rustix lacks, each typed, and the code that runs between clone and exec.
+//! Typed kernel interfaces that rustix lacks, and the code that runs between clone and exec.
 //!
-//! The one crate of the launch plane with `unsafe`. It decides nothing: [`launch`] takes a
-//! prepared list of operations and executes it. Read in this order:
+//! This is the only crate with `unsafe` in the code of a launch. It decides nothing: [`launch`] takes a prepared list
+//! of operations and executes it. Read in this order:
 //!
-//! - [`launch`]: the processes of a launch and how they come about
+//! - [`launch`]: the processes of a launch and how they are made
 //! - [`operation`]: the steps that build a file tree
 //! - [`landlock`], [`seccomp`]: the two walls behind it
 //! - [`network`], `netlink`: a network in which every address is served from outside
-//! - [`datagram`]: datagrams with both their addresses
+//! - [`datagram`]: datagrams with their source and destination addresses
 //! - `init`, `command`: what PID 1 and the command's process do
-//! - `broker`, `rest`, [`notify`]: who answers calls that the filter passes on, and how
-//! - [`wait`], [`process`], [`usage`]: children, signals, this process's own strings
+//! - `broker`, `rest`, [`notify`]: the process that answers calls that the filter passes on
+//! - [`wait`], [`process`], [`usage`]: children, signals, this process's arguments and environment
 //! - [`probe`]: what this host lets the caller do
 //! - [`mount`]: trees made by a privileged launcher
-//! - [`fanotify`]: who is asked before a file is opened or executed
-//! - [`peer`]: who is at the other end of a socket
-//! - [`memory`]: what the C library keeps
-//! - [`lease`]: whether anybody writes; [`verity`]: whether anybody can
-//! - [`record_lock`]: bytes of a file that somebody holds for as long as they live
-//! - [`fork`]: work in somebody else's name
-//! - [`timed`]: executing with the clock in view; [`suspended`]: executing when told to
-//! - [`tracee`]: who is watched while it executes a program
+//! - [`fanotify`]: questions before a file is opened or executed
+//! - [`peer`]: the process at the other end of a socket
+//! - [`memory`]: memory that the C library keeps after it was freed
+//! - [`lease`]: whether a process has a file open for writing; [`verity`]: whether a file's content can change
+//! - [`record_lock`]: locks on bytes of a file, which end with their holder
+//! - [`fork`]: work in a forked process, as another user or with almost no rights
+//! - [`timed`]: executing a program and reading the clock just before; [`suspended`]: executing a program on request
+//! - [`tracee`]: a thread that is watched while it executes a program
 //! - [`trailer`]: whether the program's file carries a package
-//! - [`terminal`]: a program behind a pseudo-terminal, and putting a terminal in order again
+//! - [`terminal`]: a program behind a pseudo-terminal, and restoring a terminal's settings
 //! - [`arena`]: memory for programs that start and end
 //! - [`counting`]: memory for programs that measure; [`counted`]: calls and instructions of programs that are measured
-//! - `clone`, `raw`: the bottom
+//! - `clone`, `raw`: the lowest level, which the others use
 
 mod broker;
 mod builder;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who keeps covers on: mounts over names in trees that others change.
+//! The mask refresher: the process that mounts a mask again after a program of the host has replaced the file beneath
+//! it.
 //!
-//! A program of the host that saves atomically renames a new file over the old one, and with the old
-//! one goes what was mounted over it, in every mount namespace. The *refresher* watches the directories
-//! in question and covers the new file, too. Between the two moments the file can be opened inside:
-//! that window is as long as it takes to wake a process.
+//! A program of the host that saves atomically renames a new file over the old one. The kernel then removes the
+//! mounts over the old file, in every mount namespace. The *refresher* watches the directories of the masked names
+//! and masks the new file, too. Between the two moments a process inside can open the file. That window is as long as
+//! it takes to wake a process.
 //!
-//! It is of the sandbox's user namespace and file tree but outside its PID namespace and Landlock
-//! domain, keeps one capability, and listens to nobody: what it hears is that a directory has
-//! changed. It shares the launcher's memory, so it costs no copy; launches without covers have none.
+//! The refresher is in the sandbox's user namespace and file tree, but outside its PID namespace and Landlock domain.
+//! It keeps one capability and accepts no requests: its only input is that a directory has changed. It shares the
+//! launcher's memory, so it costs no copy. Launches without such masks have no refresher.
 
 use crate::clone::{self, Stack};
 use crate::init::{Event, die_with_parent};
@@ -22,35 +23,35 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// A name that is to stay covered.
+/// A name that is to stay masked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mask {
     /// The directory, relative to the new tree's root; no link is followed.
     pub parent: CString,
     /// The name in it.
     pub name: CString,
-    /// What covers it.
+    /// What masks it.
     pub by: By,
 }
 
-/// What covers a name.
+/// What masks a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
     /// A placeholder, by its number.
     Placeholder {
-        /// Over what is no directory.
+        /// Over a file that isn't a directory.
         file: usize,
         /// Over a directory.
         directory: usize,
     },
-    /// What is there, with these attributes.
+    /// The file itself, mounted with these attributes.
     Itself(Attributes),
 }
 
-/// Placeholders that one refresher can have.
+/// How many placeholders a refresher can have.
 pub const PLACEHOLDERS: usize = 4;
 
-/// What a refresher needs. For one launch.
+/// The mask refresher of one launch.
 #[derive(Debug)]
 pub struct MaskRefresher(pub(crate) Arc<Setup>);
 
@@ -64,9 +65,9 @@ pub(crate) struct Setup {
     placeholders: [CString; PLACEHOLDERS],
     masks: Vec<Watched>,
     filter: Vec<Instruction>,
-    /// By the builder: a descriptor of init, in the table that it shares with the refresher.
+    /// Set by the builder: a descriptor of init, in the table that it shares with the refresher.
     init: AtomicI32,
-    /// By the refresher: every mask is watched.
+    /// Reported by the refresher: it watches every mask.
     ready: Event,
 }
 
@@ -90,8 +91,8 @@ const BY_DESCRIPTORS: u32 = 0x4 | 0x40;
 const STRAIGHT: u64 = 0x08 | 0x04 | 0x02;
 
 impl MaskRefresher {
-    /// A refresher for `masks`. `proc` is the host's `/proc`; `placeholders` are paths of the new tree,
-    /// relative to its root; `filter` is what the refresher itself runs under.
+    /// A refresher for `masks`. `proc` is the host's `/proc`; `placeholders` are paths of the new tree, relative to
+    /// its root; `filter` is the refresher's own seccomp filter.
     #[must_use]
     pub fn new(
         masks: Vec<Mask>,
@@ -137,7 +138,7 @@ impl MaskRefresher {
     }
 }
 
-/// The calls that a refresher makes once it watches, by name.
+/// The system calls that a refresher makes once it watches, by name.
 pub const OWN: &[&str] = &[
     "close",
     "exit",
@@ -154,7 +155,7 @@ pub const OWN: &[&str] = &[
     "rt_sigreturn",
 ];
 
-/// The refresher. Its exit code is the number of the error because of which it ends, or 0 after init's end.
+/// The refresher's process. Its exit code is the number of the error that ended it, or 0 after init's end.
 ///
 /// # Safety
 /// `argument` points to a [`Setup`] that outlives the process.
@@ -177,7 +178,7 @@ fn prepare(setup: &Setup) -> Result<Watch<'_>> {
     raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)?;
     raw::keep_capabilities(MOUNTS)?;
     let init = setup.init.load(Ordering::Acquire).unsigned_abs();
-    // A table of its own, with nothing in it but init.
+    // Its own descriptor table, with only init's descriptor in it.
     if init > 0 {
         raw::close_range(0, init - 1, libc::CLOSE_RANGE_UNSHARE)?;
     }
@@ -187,7 +188,7 @@ fn prepare(setup: &Setup) -> Result<Watch<'_>> {
     let root = raw::open(c".", libc::O_PATH | libc::O_DIRECTORY)?;
     let mut placeholders = [Placeholder::default(); PLACEHOLDERS];
     for (placeholder, path) in placeholders.iter_mut().zip(&setup.placeholders) {
-        // There are none where everything is covered by itself.
+        // There are no placeholders if every name is masked by itself.
         if let Ok(file) = raw::openat2(root, path, libc::O_PATH | libc::O_CLOEXEC, 0, STRAIGHT) {
             *placeholder = Placeholder { file, identity: raw::stat(file)?.identity };
         }
@@ -197,14 +198,14 @@ fn prepare(setup: &Setup) -> Result<Watch<'_>> {
         let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
         let directory = raw::openat2(root, &watched.mask.parent, flags, 0, STRAIGHT)?;
         watched.directory.store(directory, Ordering::Relaxed);
-        // By name only, and this process has no `/proc` in which descriptors have names.
+        // By path only: descriptors have no names for this process, because it has no `/proc`.
         raw::fchdir(directory)?;
         raw::inotify_add(changes, c".", CHANGES)?;
     }
     raw::fchdir(root)?;
     seccomp::install(&setup.filter)?;
     let watch = Watch { setup, init: init.cast_signed(), changes, placeholders };
-    // What has been replaced since the covers were mounted.
+    // Masks files that were replaced since the masks were mounted.
     watch.renew()?;
     Ok(watch)
 }
@@ -223,9 +224,9 @@ struct Watch<'s> {
 }
 
 impl Watch<'_> {
-    /// Covers again whatever has lost its mask, until init has ended.
+    /// Masks names again that have lost their mask, until init has ended.
     fn keep(&self) -> Result<()> {
-        // Which directory has changed doesn't matter: there are few names to look at.
+        // Which directory has changed doesn't matter: there are few names to check.
         let mut events = [0u8; 4096];
         loop {
             if raw::poll_two(self.changes, self.init)? {
@@ -242,8 +243,8 @@ impl Watch<'_> {
     fn renew(&self) -> Result<()> {
         for watched in &self.setup.masks {
             match self.mask(&watched.mask, watched.directory.load(Ordering::Relaxed)) {
-                // It was moved or removed this very moment: if there is another one, that is news
-                // that is still to come.
+                // The file was moved or removed at this moment. If another file replaces it, another change will be
+                // reported.
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno),
             }
@@ -262,7 +263,7 @@ impl Watch<'_> {
     fn mask_open(&self, mask: &Mask, there: Fd) -> Result<()> {
         let stat = raw::stat(there)?;
         if stat.is(libc::S_IFLNK) {
-            // Nothing can be mounted over a link.
+            // The kernel can't mount over a symbolic link.
             return Err(Errno::LOOP);
         }
         let is_directory = stat.is(libc::S_IFDIR);

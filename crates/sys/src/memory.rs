@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the C library keeps of memory that was given back to it.
+//! Controls how much freed memory the C library keeps.
 
-/// Gives memory that isn't used back to the kernel. A program that has needed a lot for once keeps it otherwise: each
-/// thread's part of the heap is only cut off at its end.
+/// Gives unused memory back to the kernel. Otherwise the C library keeps the memory of a program that needed a lot
+/// once: it only shortens each thread's part of the heap at its end.
 pub fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: needed because no safe interface has it. Sound: the call has no conditions, and may come from any thread.
@@ -11,8 +11,8 @@ pub fn give_back() {
     }
 }
 
-/// Has large blocks come from the kernel and go back to it one by one. Otherwise the first large one that is freed raises
-/// the bound for all that follow, and they lie in between small ones that stay.
+/// Makes the C library map and unmap each large block separately. Otherwise the first large block that is freed
+/// raises the size limit for all later ones. They then lie among small blocks that stay.
 pub fn keep_large_blocks_apart() {
     #[cfg(target_env = "gnu")]
     // SAFETY: needed because no safe interface has it. Sound: a setting of the allocator, which takes a lock for it.

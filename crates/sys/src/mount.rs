@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Detached trees made by a privileged launcher, with owners mapped for the sandbox; and a view of one's own.
+//! Makes detached trees for a privileged launcher, with owners mapped for the sandbox; and gives a thread a private
+//! mount namespace.
 
 use crate::operation::Attributes;
 use crate::raw::{self, MountAttr};
@@ -15,8 +16,8 @@ const OPEN_TREE: u32 = 1
     | libc::AT_RECURSIVE.cast_unsigned()
     | libc::AT_EMPTY_PATH.cast_unsigned();
 
-/// A detached, private clone of the tree at `path`, with what is mounted beneath. No link is followed: `path` was
-/// looked up before, and somebody else may have put a link in its place since.
+/// A detached, private clone of the tree at `path`, with what is mounted beneath. It follows no symbolic link: `path`
+/// was looked up before, and another process may have replaced a part of it by a link since.
 ///
 /// # Errors
 /// `ELOOP` where there is a link now; as `open_tree(2)` and `mount_setattr(2)`; needs `CAP_SYS_ADMIN`.
@@ -33,8 +34,8 @@ pub fn detached(path: &CStr, attributes: Attributes) -> Result<OwnedFd, Errno> {
     Ok(tree)
 }
 
-/// Maps the owners of files in `tree` as user namespace `namespace` maps users: a file that
-/// belongs to host user 0 belongs to whom the namespace calls 0, and the other way round.
+/// Maps the owners of files in `tree` as user namespace `namespace` maps users: a file of host user 0 belongs to user
+/// 0 of the namespace, and the other way round.
 ///
 /// # Errors
 /// `EINVAL` where the file system can't (overlayfs), `EPERM` without `CAP_SYS_ADMIN`.
@@ -44,7 +45,7 @@ pub fn map_owners(tree: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> Result<(),
     raw::mount_setattr(tree.as_raw_fd(), true, &attr)
 }
 
-/// Gives this thread, and what it starts from now on, mounts that nobody else sees and that end with them.
+/// Gives this thread, and what it starts from now on, mounts that no other process sees and that end with them.
 ///
 /// # Errors
 /// As `unshare(2)` and `mount(2)`; needs `CAP_SYS_ADMIN`.
@@ -60,7 +61,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
     use std::path::Path;
 
-    /// Between the plan and the launch somebody may have put a link in the place of a directory.
+    /// Between the plan and the launch another process may have replaced a directory by a link.
     #[test]
     fn a_tree_is_opened_through_no_link() {
         if !rustix::process::geteuid().is_root() {

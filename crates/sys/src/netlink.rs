@@ -15,11 +15,11 @@ const ACK: u16 = 4;
 /// `NLA_F_NESTED`.
 const NESTED: u16 = 1 << 15;
 
-/// Messages that are sent at once. One is acknowledged; of the others only errors are told.
+/// Messages that are sent at once. The kernel acknowledges one; of the others it reports only errors.
 #[derive(Debug)]
 pub(crate) struct Messages {
     bytes: Vec<u8>,
-    /// Where the last one begins, and the one that is acknowledged.
+    /// Where the last message begins, and the one that is acknowledged.
     last: usize,
     awaited: usize,
 }
@@ -42,7 +42,7 @@ impl Messages {
         self.bytes.extend_from_slice(&0u32.to_ne_bytes());
         self.bytes.extend_from_slice(&kind.to_ne_bytes());
         self.bytes.extend_from_slice(&(REQUEST | flags).to_ne_bytes());
-        // The number, by which an acknowledgement tells what it is of; then the sender, which the kernel knows.
+        // The sequence number, which says what an acknowledgement is for; then the sender, which the kernel knows.
         let number = u32::try_from(start).unwrap_or(u32::MAX);
         self.bytes.extend_from_slice(&number.to_ne_bytes());
         self.bytes.extend_from_slice(&0u32.to_ne_bytes());
@@ -54,7 +54,8 @@ impl Messages {
         self
     }
 
-    /// Asks for an acknowledgement of the last message so far. Not of the end of a batch: older kernels send none.
+    /// Asks for an acknowledgement of the last message so far. Not for the end of a batch: older kernels don't
+    /// acknowledge it.
     pub(crate) fn acknowledge(&mut self) -> &mut Self {
         self.awaited = self.last;
         if let Some(flags) = self.bytes.get_mut(self.last + 6..self.last + 8) {
@@ -100,7 +101,7 @@ impl Messages {
         }
     }
 
-    /// Sends them to `protocol` (`NETLINK_*`) and waits until the kernel has done what they say. Uses raw calls only.
+    /// Sends them to `protocol` (`NETLINK_*`) and waits until the kernel has executed them. Uses raw calls only.
     pub(crate) fn send(&self, protocol: i32) -> Result<()> {
         let socket = raw::netlink_socket(protocol)?;
         let done = self.send_by(socket);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A network namespace in which every address is at hand: made by init, served from outside.
+//! A network namespace in which every address is local: made by init, served from outside.
 //!
 //! All addresses are routed to the loopback interface, which makes them local ("AnyIP"). One rule of nftables leads
 //! every TCP connection, but those to 127.0.0.0/8 and ::1, to a listener that asks the kernel where it was to go
@@ -7,8 +7,8 @@
 //! the namespace that it was made in. So init makes them, and a process outside serves them, without a process, an
 //! interface or an address of the host's in between. What isn't TCP is refused at once, by an ICMP error.
 //!
-//! Without capabilities nobody inside can change any of this, and if nobody serves there is nowhere to go: nothing else
-//! leads out of the namespace.
+//! Processes inside have no capabilities, so they can't change any of this. If no process serves the sockets,
+//! connections lead nowhere: the namespace has no other way out.
 
 mod rules;
 
@@ -23,8 +23,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::LazyLock;
 
-/// The port that connections are led to. Inside, nobody may take it: it is one of the privileged ones, and nobody has
-/// that privilege.
+/// The port that connections are led to. No process inside can bind it: it is a privileged port, and no process
+/// inside has that privilege.
 pub const PORT: u16 = 1023;
 /// The port of name servers.
 pub const DNS: u16 = 53;
@@ -58,7 +58,7 @@ pub struct Network {
     routes: [Messages; 2],
     rules: Messages,
     sockets: Vec<Socket>,
-    /// Why there is no IPv6, and why connections aren't led: an errno, or zero.
+    /// The error because of which there is no IPv6 or connections aren't led to the listener: an errno, or zero.
     without_v6: AtomicI32,
     without_rules: AtomicI32,
 }
@@ -66,7 +66,7 @@ pub struct Network {
 /// A socket that was made.
 #[derive(Debug)]
 pub struct Made {
-    /// What for.
+    /// Its purpose.
     pub used: Use,
     /// Its address.
     pub address: SocketAddr,
@@ -135,7 +135,7 @@ impl Network {
         made.collect()
     }
 
-    /// Why connections aren't led to the listener: then only programs that ask a proxy get anywhere.
+    /// Why connections aren't led to the listener. Only programs that use a proxy reach a host then.
     #[must_use]
     pub fn unled(&self) -> Option<Errno> {
         errno(&self.without_rules)
@@ -148,11 +148,11 @@ impl Network {
     }
 }
 
-/// Has init make a stream socket inside. `lifeline` is [`Started::lifeline`](crate::launch::Started::lifeline), of which
-/// only one process may make use in this way.
+/// Has init make a stream socket inside. `lifeline` is [`Started::lifeline`](crate::launch::Started::lifeline). Only
+/// one process may use it in this way.
 ///
 /// # Errors
-/// When init has ended, or can make none.
+/// When init has ended, or can't make the socket.
 pub fn socket_inside(lifeline: BorrowedFd<'_>, v6: bool) -> core::result::Result<OwnedFd, Errno> {
     let wanted = [if v6 { crate::init::SOCKET_V6 } else { crate::init::SOCKET_V4 }];
     rustix::net::send(lifeline, &wanted, SendFlags::NOSIGNAL)?;
@@ -201,7 +201,7 @@ impl Socket {
             };
             raw::set_option(socket, level, told, 1)?;
             if v6 {
-                // Answers come from the address that was asked, of which no interface knows.
+                // Answers come from the address that the question was sent to, which belongs to no interface.
                 raw::set_option(socket, level, libc::IPV6_FREEBIND, 1)?;
             }
         }
@@ -213,7 +213,7 @@ impl Socket {
     }
 }
 
-/// What probes send, made before they fork.
+/// The messages that probes send, made before they fork.
 static PROBED: LazyLock<([Messages; 2], Messages)> =
     LazyLock::new(|| ([route(libc::AF_INET), route(libc::AF_INET6)], rules()));
 
@@ -266,8 +266,8 @@ mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::time::Duration;
 
-    /// In a thread of its own with a network of its own; for root only. What an ordinary user's launch makes is tested
-    /// with the command.
+    /// Runs `work` in a separate thread with its own network; for root only. Tests of the command cover what an
+    /// ordinary user's launch makes.
     fn inside(work: impl FnOnce(&Network) + Send + 'static) {
         if !rustix::process::geteuid().is_root() {
             return;

@@ -6,8 +6,8 @@ use core::ffi::c_int;
 use rustix::io::{Errno, Result, retry_on_intr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// One end of a filter: whoever holds it answers the calls that the filter passes on. When nobody
-/// holds it any more, the kernel answers them with `ENOSYS`.
+/// The listener of a filter. Its holder answers the calls that the filter passes on. When no process holds it any
+/// more, the kernel answers them with `ENOSYS`.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
@@ -17,7 +17,7 @@ pub struct Listener(OwnedFd);
 pub struct Notification {
     /// Names this call in answers.
     pub id: u64,
-    /// The calling thread, as numbered where the listener is read.
+    /// The calling thread, by its number in the PID namespace of the reader.
     pub thread: u32,
     flags: u32,
     /// The call's number.
@@ -26,7 +26,7 @@ pub struct Notification {
     pub audit_arch: u32,
     /// Where the call was made.
     pub instruction: u64,
-    /// Registers, as they are.
+    /// The argument registers, unchanged.
     pub arguments: [u64; 6],
 }
 
@@ -56,8 +56,8 @@ pub enum Reply {
     Value(i64),
     /// This error.
     Error(Errno),
-    /// The kernel makes the call after all, with what its pointers point to *then*: only for calls
-    /// that have none.
+    /// The kernel makes the call after all. It reads the caller's memory *then*, which may have changed: only for
+    /// calls without pointers.
     Continue,
 }
 
@@ -107,8 +107,8 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    /// Has callers and listener woken on the processor where the other side runs. A brokered call
-    /// costs 2.4 µs then instead of 3 to 57.
+    /// Makes the kernel wake callers and the listener on the processor where the other side runs. A brokered call
+    /// then costs 2.4 µs instead of 3 to 57.
     ///
     /// # Errors
     /// `EINVAL` before Linux 6.6: everything works without, only slower.
@@ -120,8 +120,8 @@ impl Listener {
     /// Waits for a call.
     ///
     /// # Errors
-    /// `ENOENT` when the caller died meanwhile or nobody is left that could call (Linux 6.11; it
-    /// blocks before), `EINTR`.
+    /// `ENOENT` when the caller died meanwhile, or when no process is left that could call (Linux 6.11; before that
+    /// it blocks); `EINTR`.
     pub fn receive(&self) -> Result<Notification> {
         // The kernel insists on zeroes.
         let mut notification = Notification::default();
@@ -130,8 +130,8 @@ impl Listener {
         Ok(notification)
     }
 
-    /// Whether the call still waits. If not, what was read of the caller's memory may have been
-    /// another process's with the same number.
+    /// Whether the call still waits. If not, the data that was read from the caller's memory may be from another
+    /// process with the same number.
     #[must_use]
     pub fn is_waiting(&self, id: u64) -> bool {
         // SAFETY: needed, see `ioctl`. Sound: the kernel reads eight bytes of a live `u64`.
@@ -141,7 +141,7 @@ impl Listener {
     /// Answers a call.
     ///
     /// # Errors
-    /// `ENOENT` when it waits no more: its caller was killed.
+    /// `ENOENT` when the call doesn't wait any more: its caller was killed.
     pub fn answer(&self, id: u64, answer: Reply) -> Result<()> {
         let mut response = Response { id, value: 0, error: 0, flags: 0 };
         match answer {
@@ -169,7 +169,7 @@ impl Listener {
         })
     }
 
-    /// Puts `file` in the place of the caller's descriptor `number`; closed at exec.
+    /// Replaces the caller's descriptor `number` by `file`, with close-on-exec.
     ///
     /// # Errors
     /// `ENOENT` as for an answer; `EBADF` when no descriptor can have that number.
@@ -185,8 +185,8 @@ impl Listener {
     }
 
     fn add(&self, mut add: AddDescriptor) -> Result<c_int> {
-        // What was waited for is there now: a signal that was to end the wait comes too late, and the caller would lose it. The
-        // kernel has taken the request back when it says `EINTR`.
+        // The awaited file is there now. A signal that was to end the wait comes too late, and without a retry the
+        // caller would lose the file. The kernel has taken the request back when it returns `EINTR`.
         // SAFETY: needed, see `ioctl`. Sound: the structure is the request's and outlives the call.
         let number = retry_on_intr(|| unsafe { ioctl(self.as_fd(), ADD, &raw mut add as usize) })?;
         c_int::try_from(number).map_err(|_too_large| Errno::OVERFLOW)
@@ -204,8 +204,8 @@ pub fn descriptor_of(process: u32, number: c_int) -> Result<OwnedFd> {
     pidfd_getfd(process, number, PidfdGetfdFlags::empty())
 }
 
-/// A descriptor for what descriptor `number` of a thread that waits refers to. Where the kernel can't name threads so (before
-/// Linux 6.9) it is its process's, which is asked for then.
+/// A descriptor for what descriptor `number` of a waiting thread refers to. Where the kernel has no descriptors of
+/// threads (before Linux 6.9), this asks for the descriptor of its process.
 ///
 /// # Errors
 /// `EBADF`; `EPERM`, `ESRCH`; those of `process`.
@@ -223,12 +223,12 @@ pub fn descriptor_of_thread(
     }
 }
 
-/// What a process may have of something (`getrlimit(2)`).
+/// A resource with a limit (`getrlimit(2)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
-    /// `RLIMIT_FSIZE`: the length to which it makes a file grow, in bytes.
+    /// `RLIMIT_FSIZE`: the greatest file length in bytes to which the process can extend a file.
     FileSize,
-    /// `RLIMIT_NOFILE`: above all numbers of its descriptors.
+    /// `RLIMIT_NOFILE`: greater by one than the highest descriptor number.
     OpenFiles,
 }
 
@@ -237,7 +237,7 @@ pub enum Limited {
 /// # Errors
 /// `EPERM`, `ESRCH`.
 pub fn limit_of(thread: u32, limited: Limited) -> Result<u64> {
-    // Of another type in each C library.
+    // The type of the constants differs between C libraries.
     let resource: usize = match limited {
         Limited::FileSize => 1,
         Limited::OpenFiles => 7,
@@ -249,8 +249,8 @@ pub fn limit_of(thread: u32, limited: Limited) -> Result<u64> {
     Ok(limit[0])
 }
 
-/// Sends a signal to a thread whose call waits, as the kernel does for a call that goes beyond a limit. `process` is that
-/// of the thread: where the kernel can't name threads so (before Linux 6.9) it is the process that gets it.
+/// Sends a signal to a thread whose call waits, as the kernel does for a call that exceeds a limit. `process` is the
+/// thread's process. Where the kernel has no descriptors of threads (before Linux 6.9), the process gets the signal.
 ///
 /// # Errors
 /// `ESRCH` when it doesn't wait any more, `EPERM`.
@@ -269,14 +269,14 @@ pub fn signal_caller(
         Err(Errno::INVAL) => open(process, PidfdFlags::empty()),
         other => other,
     }?;
-    // As long as the call waits the number is its thread's.
+    // While the call waits, the number can't belong to another thread.
     if !listener.is_waiting(id) {
         return Err(Errno::SRCH);
     }
     pidfd_send_signal(&receiver, signal)
 }
 
-/// `bind(2)` with an address as it came from somebody else.
+/// `bind(2)` with an address in the form in which another process has given it.
 ///
 /// # Errors
 /// The kernel's.
@@ -297,10 +297,11 @@ pub fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> Result<()> {
     unsafe { raw::syscall(libc::SYS_connect, arguments) }.map(drop)
 }
 
-/// `sendmsg(2)`: a message with an address as it came from somebody else, if it isn't empty, and with control messages.
+/// `sendmsg(2)`: a message with an address in the form in which another process has given it, if it isn't empty, and
+/// with control messages.
 ///
-/// Descriptors that these pass are numbers of this process's. Behind the bytes so many more may come that can't be read, for
-/// which the kernel has an error when it gets to them.
+/// Descriptors in the control messages are numbers of this process. After the readable bytes, `unreadable` more bytes
+/// may follow that can't be read. The kernel returns an error when it reaches them.
 ///
 /// # Errors
 /// The kernel's.
@@ -311,7 +312,7 @@ pub fn send(
     control: &[u8],
     flags: c_int,
 ) -> Result<usize> {
-    // In the page that nobody has.
+    // An address in the first page, which is never mapped.
     const NOWHERE: usize = 8;
     let pointer = |bytes: &[u8]| if bytes.is_empty() { core::ptr::null() } else { bytes.as_ptr() };
     let vectors = [
@@ -328,12 +329,12 @@ pub fn send(
         flags: 0,
     };
     // SAFETY: needed because rustix takes only addresses and control messages that it understands. Sound: address,
-    // bytes and control messages outlive the call and are given with their lengths; where nothing is mapped the kernel
-    // reads nothing, and says so.
+    // bytes and control messages outlive the call and are given with their lengths; where no memory is mapped the
+    // kernel reads nothing, and returns an error.
     unsafe { raw::send_message(socket.as_raw_fd(), &message, flags) }
 }
 
-/// `getsockname(2)`, or `getpeername(2)` for the other end: an address of whichever family, as the kernel writes it.
+/// `getsockname(2)`, or `getpeername(2)` for the other end: an address of any family, as the kernel writes it.
 ///
 /// # Errors
 /// The kernel's.
@@ -385,7 +386,7 @@ pub fn write_memory(thread: u32, address: u64, bytes: &[u8]) -> Result<usize> {
     let remote = libc::iovec { iov_base: address as *mut core::ffi::c_void, iov_len: bytes.len() };
     let arguments = [thread as usize, &raw const local as usize, 1, &raw const remote as usize, 1, 0];
     // SAFETY: needed because rustix has no process_vm_writev. Sound: the kernel only reads `bytes`, and checks the
-    // other process's addresses itself. This process's own memory can't be meant by a caller of a broker: the
-    // broker makes no call that it is told of.
+    // other process's addresses itself. A broker's caller can't refer to the broker's own memory: the broker makes no
+    // call that is passed to itself.
     unsafe { raw::syscall(libc::SYS_process_vm_writev, arguments) }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The operation list: how a sandbox's file tree is built, step by step.
 //!
-//! Compiled from a plan beforehand, executed in the child, which decides nothing and allocates
-//! nothing. Paths of the new tree are relative: once [`Operation::Root`] has run, the working
-//! directory is the new root while `/` still is the host's.
+//! The list is compiled from a plan beforehand and executed in the child, which decides nothing and allocates
+//! nothing. Paths of the new tree are relative: once [`Operation::Root`] has run, the working directory is the new
+//! root, and `/` is still the host's root.
 
 use crate::landlock::{self, Rights};
 use crate::raw::{self, Fd, MountAttr, Result};
@@ -14,14 +14,13 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Where a mounted tree comes from.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
-    /// The working directory of the launch, by descriptor: no path, no race.
+    /// The working directory of the launch, by descriptor: no path is looked up, so no race is possible.
     WorkingDirectory,
-    /// A path of the host whose every component only root can change.
+    /// A path of the host of which only root can change any component.
     Trusted(&'a CStr),
     /// A canonical path of the host; refused if a component has become a symbolic link since.
     Canonical(&'a CStr),
-    /// A detached tree made by the launcher meanwhile (as root: perhaps with mapped owners), by the
-    /// number of its slot.
+    /// A detached tree that the launcher makes meanwhile (as root, it can map the owners), by the number of its slot.
     Tree(usize),
     /// A path in the new tree.
     Inside(&'a CStr),
@@ -32,7 +31,7 @@ pub enum Source<'a> {
 pub struct TreeSlot(AtomicI32);
 
 impl TreeSlot {
-    /// A slot that nothing has been left in.
+    /// An empty slot.
     #[must_use]
     pub const fn empty() -> Self {
         Self(AtomicI32::new(-1))
@@ -49,7 +48,7 @@ impl TreeSlot {
     }
 }
 
-/// Mount attributes of a bind, besides `nosuid`, which every one has.
+/// Mount attributes of a bind mount, in addition to `nosuid`, which every bind mount has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Attributes(pub u64);
 
@@ -107,7 +106,7 @@ pub enum Operation<'a> {
         source: Source<'a>,
         /// Where; exists already.
         target: &'a CStr,
-        /// The target lies inside a tree that others may change: follow no symbolic link.
+        /// The target lies inside a tree that other processes may change: follow no symbolic link.
         guarded: bool,
         /// With what is mounted beneath it.
         recursive: bool,
@@ -116,7 +115,7 @@ pub enum Operation<'a> {
         /// Landlock rights beneath it.
         rights: Rights,
     },
-    /// Makes a directory of the new tree a mount of its own, writable when the root no longer is.
+    /// Makes a directory of the new tree a separate mount, which stays writable when the root becomes read-only.
     Own {
         /// Which.
         path: &'a CStr,
@@ -135,37 +134,37 @@ pub enum Operation<'a> {
         attributes: Attributes,
         /// Where.
         target: &'a CStr,
-        /// The target lies inside a tree that others may change: follow no symbolic link.
+        /// The target lies inside a tree that other processes may change: follow no symbolic link.
         guarded: bool,
         /// Landlock rights beneath it.
         rights: Rights,
     },
     /// Shows a directory of the new tree through another, which takes all changes.
     Overlay {
-        /// What shows through.
+        /// What is shown beneath the changes.
         lower: &'a CStr,
-        /// What takes the changes.
+        /// Where changes go.
         upper: &'a CStr,
         /// An empty directory on the file system of `upper`.
         work: &'a CStr,
         /// Where.
         target: &'a CStr,
-        /// The target lies inside a tree that others may change: follow no symbolic link.
+        /// The target lies inside a tree that other processes may change: follow no symbolic link.
         guarded: bool,
         /// Landlock rights beneath it.
         rights: Rights,
     },
-    /// Gives a socket of the launcher's a name in the new tree, where it can be connected to from then on.
+    /// Gives a socket of the launcher a name in the new tree. Processes can connect to it from then on.
     ///
-    /// No file system of the host has that name, and it is gone with the tree.
+    /// No file system of the host has that name, and the name disappears with the tree.
     Listen {
         /// Where.
         path: &'a CStr,
         /// The socket's number in the table that builder and launcher share.
         socket: i32,
     },
-    /// Mounts the process file system that init has made: only a member of the PID namespace can
-    /// (before the `pidns` option of Linux 6.17), and the builder isn't one.
+    /// Mounts the process file system that init has made. Before the `pidns` option of Linux 6.17 only a member of
+    /// the PID namespace can make it, and the builder isn't a member.
     Proc {
         /// Where.
         target: &'a CStr,
@@ -179,7 +178,7 @@ pub enum Operation<'a> {
         /// What.
         rights: Rights,
     },
-    /// Makes the new tree's root read-only, then `/`, and lets go of the host's.
+    /// Makes the new tree's root read-only, makes it `/`, and unmounts the host's tree.
     Enter {
         /// Make it read-only.
         read_only: bool,
@@ -223,14 +222,14 @@ impl Progress {
             Operation::File { path, mode, content } => file(path, mode, content),
             Operation::Symlink { path, target } => raw::symlink(target, path),
             Operation::Bind { source, target, guarded, recursive, attributes, rights } => {
-                // A file that somebody replaces at this moment (`useradd` does so with /etc/passwd) can be gone when its
-                // mount is put in place. The next look finds its successor.
+                // A program of the host may replace a file at this moment (`useradd` does so with /etc/passwd), so
+                // the file can be gone when its mount is attached. The next attempt finds the new file.
                 let mut again =
                     if matches!(source, Source::Trusted(_) | Source::Canonical(_)) { 3 } else { 0 };
                 loop {
                     let tree = self.tree(source, recursive, trees)?;
                     let bound = self.bind(tree, source, target, guarded, recursive, attributes, rights);
-                    // A tree from the launcher is the launcher's to close.
+                    // The launcher closes the trees that it has opened.
                     if !matches!(source, Source::Tree(_)) {
                         raw::close(tree)?;
                     }
@@ -254,7 +253,7 @@ impl Progress {
             }
             Operation::Overlay { lower, upper, work, target, guarded, rights } => {
                 let options = [(c"lowerdir", lower), (c"upperdir", upper), (c"workdir", work)];
-                // Without privilege it keeps its notes in attributes of the user's.
+                // Without privilege overlayfs stores its metadata in the user's extended attributes.
                 let fs = filesystem(c"overlay", &options, &[c"userxattr"])?;
                 let tree = raw::fsmount(fs, Attributes::NOSUID.and(Attributes::NODEV).0)?;
                 raw::close(fs)?;
@@ -285,7 +284,7 @@ impl Progress {
         Ok(())
     }
 
-    /// Gives a tree its attributes, and puts it in its place.
+    /// Sets a tree's attributes and attaches it at its target.
     #[expect(clippy::too_many_arguments, reason = "the fields of one operation")]
     fn bind(
         &self,
@@ -297,7 +296,7 @@ impl Progress {
         attributes: Attributes,
         rights: Rights,
     ) -> Result<()> {
-        // A tree from the launcher has its attributes already, a device file needs none.
+        // A tree from the launcher has its attributes already, and a device file needs none.
         if !matches!(source, Source::Tree(_)) && attributes != Attributes::default() {
             let set = attributes.and(Attributes::NOSUID).0;
             let attr = MountAttr { set, clear: 0, propagation: PRIVATE, userns: 0 };
@@ -323,7 +322,7 @@ impl Progress {
         }
     }
 
-    /// Adds the tree's Landlock rule and puts it in its place.
+    /// Adds the tree's Landlock rule and attaches the tree at its target.
     fn attach(&self, tree: Fd, target: &CStr, guarded: bool, rights: Rights) -> Result<()> {
         self.allow(tree, rights)?;
         if guarded {
@@ -363,8 +362,8 @@ impl Progress {
             let attr = MountAttr { set: Attributes::READ_ONLY.0, clear: 0, propagation: 0, userns: 0 };
             patiently(|| raw::mount_setattr(root, false, &attr))?;
         }
-        // Both arguments ".": the old root ends up mounted over the new one, one call unmounts it,
-        // and no directory has to be made to hold it (pivot_root(2), NOTES).
+        // Both arguments are ".": the old root ends up mounted over the new one, one call unmounts it, and no
+        // directory has to be made to hold it (pivot_root(2), NOTES).
         raw::pivot_root(c".", c".")?;
         raw::unmount_detached(c".")?;
         raw::close(root)
@@ -380,9 +379,10 @@ impl Progress {
 
 /// Tries again for as long as a mount is busy, about a second in all.
 ///
-/// A mount with a file that is open for writing can't become read-only. The builder has closed what it wrote, but
-/// whoever looks at its descriptors in `/proc` just then, or at a path of it whose time of access is noted, holds on
-/// to it for some microseconds more (`mnt_hold_writers`, fs/namespace.c).
+/// A mount with a file that is open for writing can't become read-only. The builder has closed what it wrote. But
+/// another process may look at the builder's descriptors in `/proc` at that moment, or at a path of the mount whose
+/// access time is recorded. Then the mount stays busy for some microseconds more (`mnt_hold_writers`,
+/// fs/namespace.c).
 fn patiently(mut task: impl FnMut() -> Result<()>) -> Result<()> {
     for attempt in 0..13 {
         match task() {

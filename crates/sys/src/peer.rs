@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is at the other end of a unix socket, as a descriptor: a number could be another process's by now.
+//! The process at the other end of a unix socket, as a descriptor. A process number could belong to another process
+//! by now.
 
 use crate::raw;
 use rustix::io::Errno;
@@ -8,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 /// `SO_PEERPIDFD` of `asm-generic/socket.h`: since Linux 6.5.
 const PEER: i32 = 77;
 
-/// The process that connected, whoever has its socket by now.
+/// The process that connected, even if another process has its socket by now.
 ///
 /// # Errors
 /// `NOPROTOOPT` on older kernels; `SRCH` if the process is gone.
@@ -17,8 +18,8 @@ pub fn process(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     if descriptor < 0 {
         return Err(Errno::BADF);
     }
-    // SAFETY: needed because the kernel hands over a number. Sound: it was just made for this process, and nobody else
-    // knows of it.
+    // SAFETY: needed because the kernel hands over a number. Sound: the kernel has just made it for this process, and
+    // no other code knows the number.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What this host lets the caller do, found by doing it in a forked child.
 //!
-//! Versions and knobs only say what should work; a container, a security module or a limit may
-//! refuse all the same. A probe says "absent" for the refusals that the kernel is known to give
-//! where a feature is missing or forbidden; anything else is an error, never an answer.
+//! Versions and settings only say what should work; a container, a security module or a limit may still refuse it. A
+//! probe reports "absent" for the refusals that the kernel is known to give where a feature is missing or forbidden.
+//! Every other failure is an error, never an answer.
 
 use crate::operation::Attributes;
 use crate::raw::{self, Fd};
@@ -36,7 +36,7 @@ impl Presence {
     }
 }
 
-/// A probe failed in a way that says nothing about the feature.
+/// A probe failed for a reason that has nothing to do with the feature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("can't {action}: {errno}")]
 pub struct ProbeError {
@@ -63,11 +63,11 @@ pub enum Kind {
     Cgroup,
     /// Network. The probe brings its loopback interface up.
     Network,
-    /// Network in which every connection is led to one listener, as a filtered one is.
+    /// Network in which every connection is led to one listener, as in a filtered network.
     Led,
 }
 
-/// Something that is done in a new namespace: what it is called, and how.
+/// An action in a new namespace: its name, and the function that does it.
 type Use = (&'static str, fn() -> raw::Result<()>);
 
 impl Kind {
@@ -110,8 +110,8 @@ impl Kind {
                 ("route every address to the loopback interface", crate::network::lead_addresses),
                 ("redirect connections by nftables", crate::network::lead_connections),
             ],
-            // AppArmor as Ubuntu sets it lets the namespace be made and takes the capabilities in
-            // it, which shows only when one is used.
+            // With Ubuntu's settings AppArmor permits making the namespace and removes the capabilities in it. This
+            // shows only when a capability is used.
             Self::User => &[("use capabilities in a user namespace", use_capabilities)],
             Self::Ipc | Self::Cgroup => &[],
         }
@@ -147,9 +147,8 @@ fn use_capabilities() -> raw::Result<()> {
     raw::sethostname(b"probe")
 }
 
-/// How the kernel refuses what it hasn't got or may not give: not allowed (a knob, a security
-/// module, a container's filter or masked `/proc`), none left or limit 0, unknown flag, no call,
-/// no such file system.
+/// The errors by which the kernel refuses a missing or forbidden feature: not allowed (a setting, a security module,
+/// a container's filter or masked `/proc`), none left or limit 0, unknown flag, no such call, no such file system.
 const REFUSALS: [Errno; 8] = [
     Errno::PERM,
     Errno::ACCESS,
@@ -172,7 +171,7 @@ fn judge(action: &'static str, errno: Errno) -> Result<Presence, ProbeError> {
 /// Whether the caller can make a namespace of this kind, in a user namespace of its own, and use it.
 ///
 /// # Errors
-/// When something fails that says nothing about the feature, such as a process limit.
+/// When an operation fails for a reason that has nothing to do with the feature, such as a process limit.
 pub fn namespace(kind: Kind) -> Result<Presence, ProbeError> {
     const MAPPED: &str = "map the user into a user namespace";
     let failed = |action| move |errno| ProbeError { action, errno };
@@ -229,7 +228,7 @@ fn tell(to: Fd, message: [i32; 2]) -> ! {
     let (step, errno) = bytes.split_at_mut(4);
     step.copy_from_slice(&message[0].to_ne_bytes());
     errno.copy_from_slice(&message[1].to_ne_bytes());
-    // If this fails, the parent reads nothing and says so.
+    // If this write fails, the parent reads nothing and reports an error.
     let _told = raw::write(to, &bytes);
     raw::exit(0)
 }
@@ -255,7 +254,7 @@ pub fn user_namespaces_work() -> bool {
 /// caller and a file system that can.
 ///
 /// # Errors
-/// When something fails that says nothing about the feature.
+/// When an operation fails for a reason that has nothing to do with the feature.
 pub fn mapped_owners(path: &CStr) -> Result<Presence, ProbeError> {
     const NAMESPACE: &str = "make a user namespace";
     const CLONED: &str = "clone the file tree";
@@ -268,7 +267,7 @@ pub fn mapped_owners(path: &CStr) -> Result<Presence, ProbeError> {
     let child = match unsafe { clone::forking(libc::CLONE_NEWUSER, libc::SIGCHLD) } {
         Ok(Some(child)) => child,
         Ok(None) => {
-            // Its own copy of the writing end would keep it waiting for itself.
+            // The child would otherwise wait for its own copy of the writing end.
             let _closed = raw::close(holds);
             let _end_of_file = raw::read(waits, &mut [0]);
             raw::exit(0)
@@ -280,7 +279,7 @@ pub fn mapped_owners(path: &CStr) -> Result<Presence, ProbeError> {
         for file in ["uid_map", "gid_map"] {
             let file =
                 CString::new(format!("/proc/{child}/{file}")).map_err(|_nul| (MAPPED, Errno::INVAL))?;
-            // Mapping nobody in particular needs the same capability as what a launch maps.
+            // Mapping user 0 to user 1 needs the same capability as the maps of a launch.
             raw::write_file(&file, b"0 1 1").map_err(|errno| (MAPPED, errno))?;
         }
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
@@ -300,13 +299,13 @@ pub fn mapped_owners(path: &CStr) -> Result<Presence, ProbeError> {
 /// Landlock's ABI version; `Ok(Err)` holds the refusal where there is none.
 ///
 /// # Errors
-/// When the kernel answers in a way that says nothing about the feature.
+/// When the kernel gives an answer that has nothing to do with the feature.
 pub fn landlock() -> Result<Result<u32, Errno>, ProbeError> {
     const VERSION: usize = 1;
     // SAFETY: needed for a call rustix lacks. Sound: with this flag the kernel reads no memory.
     match unsafe { raw::syscall(libc::SYS_landlock_create_ruleset, [0, 0, VERSION, 0, 0, 0]) } {
         Ok(version) => Ok(Ok(u32::try_from(version).unwrap_or(u32::MAX))),
-        // Not compiled in; compiled in and not enabled; refused by a container's filter.
+        // Not compiled in; compiled in but not enabled; refused by a container's filter.
         Err(errno @ (Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM)) => Ok(Err(errno)),
         Err(errno) => Err(ProbeError { action: "ask for Landlock's version", errno }),
     }
@@ -334,7 +333,7 @@ mod tests {
 
     #[test]
     fn owners_of_proc_cannot_be_mapped() {
-        // procfs doesn't have FS_ALLOW_IDMAP, whoever asks.
+        // procfs doesn't have FS_ALLOW_IDMAP, so mapping fails for every user.
         assert!(matches!(mapped_owners(c"/proc").unwrap(), Presence::Absent { .. }));
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! This process's own arguments and environment, where the kernel put them.
+//! This process itself: its environment, its inherited descriptors, its waits and its end.
 
 use crate::raw;
 use core::ffi::{CStr, c_char};
@@ -9,7 +9,7 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// The environment as it was at exec: no copies.
+/// The environment at exec, without copies.
 ///
 /// Palisade never changes its own environment, so the strings stay where they are.
 pub fn environment() -> impl Iterator<Item = &'static CStr> {
@@ -46,12 +46,12 @@ pub fn abort_on_panic() {
     }
 }
 
-/// Overwrites the values of the environment where they lie: for a process that answers hostile callers
-/// and needs none of them.
+/// Overwrites the values of the environment in place: for a process that answers hostile callers and needs none of
+/// them.
 ///
 /// # Safety
-/// The process must have its memory to itself, and nothing in it may hold a string of
-/// [`environment`], which are not what they were then.
+/// No other process may share this process's memory, and no code in it may hold a string of [`environment`], because
+/// the strings change.
 pub(crate) unsafe fn wipe_environment() {
     // SAFETY: needed to reach the strings. Sound: the array ends in a null pointer, see `environment`.
     let mut next = unsafe { environ };
@@ -61,8 +61,8 @@ pub(crate) unsafe fn wipe_environment() {
         if string.is_null() {
             return;
         }
-        // SAFETY: as above: a C string, on the stack that the kernel gave the process, which is
-        // writable; by the caller's promise nobody reads it meanwhile.
+        // SAFETY: as above: a C string, on the stack that the kernel gave the process, which is writable; by the
+        // caller's promise no code reads it meanwhile.
         unsafe { core::ptr::write_bytes(string.cast_mut(), 0, CStr::from_ptr(string).count_bytes()) };
         // SAFETY: as above: not at the end, so there is a next element.
         next = unsafe { next.add(1) };
@@ -78,18 +78,18 @@ pub fn own_directory_and_mask() -> Result<(), rustix::io::Errno> {
     crate::raw::unshare(libc::CLONE_FS)
 }
 
-/// A copy of a descriptor that whoever started this program left open for it, by its number.
+/// A copy of a descriptor that the parent left open for this program, by its number.
 ///
-/// What this program opens itself is closed at exec, and is never meant.
+/// Descriptors that this program opens itself are close-on-exec, and are refused.
 ///
 /// # Errors
-/// `EBADF` when nobody left one open.
+/// `EBADF` when no descriptor with that number was left open.
 pub fn inherited(number: u32) -> Result<OwnedFd, rustix::io::Errno> {
     let number = usize::try_from(number).map_err(|_too_large| rustix::io::Errno::BADF)?;
     let call = |command: i32, argument: usize| {
         let command = usize::try_from(command).unwrap_or(0);
         // SAFETY: needed because rustix takes no bare numbers. Sound: flags are read, and a new descriptor is made;
-        // nothing that anybody owns changes.
+        // no existing descriptor changes.
         unsafe { raw::syscall(libc::SYS_fcntl, [number, command, argument, 0, 0, 0]) }
     };
     if call(libc::F_GETFD, 0)? & 1 != 0 {
@@ -103,7 +103,7 @@ pub fn inherited(number: u32) -> Result<OwnedFd, rustix::io::Errno> {
 
 /// This process's group, or 0 where the group is of a PID namespace outside its own.
 ///
-/// `rustix::process::getpgrp` promises a number that isn't 0, which the kernel doesn't.
+/// `rustix::process::getpgrp` requires a number other than 0, which the kernel doesn't guarantee.
 #[must_use]
 pub fn group() -> i32 {
     crate::raw::getpgid()
@@ -115,7 +115,7 @@ pub fn session() -> i32 {
     crate::raw::getsid()
 }
 
-/// A thread whose waits another one may end.
+/// A thread whose waits another thread may end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruptible(i32);
 
@@ -154,9 +154,10 @@ impl Interruptible {
     }
 }
 
-/// Nanoseconds since the machine's start, those in which it slept among them: what the starts of processes are counted by.
+/// Nanoseconds since the machine's start, including the time in which it slept. The start times of processes use this
+/// clock.
 ///
-/// By the system call itself: rustix looks for the vDSO first, which takes as long as a hundred of these.
+/// It makes the system call itself: rustix looks for the vDSO first, which takes as long as a hundred of these calls.
 #[must_use]
 pub fn since_boot() -> u64 {
     crate::raw::since_boot()

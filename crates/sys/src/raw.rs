@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! System calls by number, for code that runs between clone and exec.
 //!
-//! That code shares its parent's memory, thread-local storage included, so it may not go through
-//! a C library: `errno` would be written under the parent's feet. It needs calls that neither
-//! allocate nor lock nor touch thread-local storage, which leaves the instruction itself.
+//! That code shares its parent's memory, thread-local storage included. So it may not use a C library, which would
+//! overwrite the parent's `errno`. It needs calls that neither allocate nor lock nor touch thread-local storage. Only
+//! the system call instruction itself fulfils this.
 
 #![expect(
     clippy::cast_sign_loss,
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 pub(crate) type Result<T> = core::result::Result<T, Errno>;
 
-/// A descriptor number, borrowed: nothing in the child owns one, the table dies with exec.
+/// A descriptor number, borrowed: no code in the child owns one, and the descriptor table ends with exec.
 pub(crate) type Fd = i32;
 
 /// Issues one system call.
@@ -131,7 +131,7 @@ pub(crate) fn close(fd: Fd) -> Result<()> {
     call!(libc::SYS_close, arg(fd)).map(drop)
 }
 
-/// Makes `to` another number of `from`.
+/// Makes descriptor number `to` a copy of `from`.
 pub(crate) fn duplicate(from: Fd, to: Fd) -> Result<()> {
     if from == to {
         return Ok(());
@@ -293,7 +293,7 @@ pub(crate) fn kill(pid: i32, signal: i32) -> Result<()> {
     call!(libc::SYS_kill, arg(pid), signal).map(drop)
 }
 
-/// Leaves the session's terminal, as the kernel lets any process do that doesn't lead a session.
+/// Gives up the session's terminal. The kernel permits this to each process that isn't the session's leader.
 pub(crate) fn give_up_terminal(terminal: Fd) -> Result<()> {
     call!(libc::SYS_ioctl, arg(terminal), libc::TIOCNOTTY, 0).map(drop)
 }
@@ -323,7 +323,7 @@ pub(crate) fn futex_wait(word: &core::sync::atomic::AtomicU32, expected: u32) ->
     call!(libc::SYS_futex, word.as_ptr(), operation, expected, &raw const timeout).map(drop)
 }
 
-/// Wakes all who sleep on `word`.
+/// Wakes all threads that sleep on `word`.
 pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     let _woken = call!(libc::SYS_futex, word.as_ptr(), operation, i32::MAX);
@@ -404,14 +404,14 @@ pub(crate) fn load_filter(program: &[crate::seccomp::Instruction], flags: libc::
     call!(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program).map(number)
 }
 
-/// Waits until `fd` has something to read, or nobody at its other end; returns what.
+/// Waits until `fd` has something to read, or its other end is closed; returns the events.
 pub(crate) fn poll_in(fd: Fd) -> Result<i16> {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     call!(libc::SYS_ppoll, &raw mut poll, 1usize, 0usize, 0usize, 0usize)?;
     Ok(poll.revents)
 }
 
-/// The same for so many milliseconds at most; 0: nothing has come.
+/// The same for at most `milliseconds`; 0: no event came.
 pub(crate) fn poll_in_within(fd: Fd, milliseconds: i64) -> Result<i16> {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let time = libc::timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 };
@@ -419,7 +419,7 @@ pub(crate) fn poll_in_within(fd: Fd, milliseconds: i64) -> Result<i16> {
     Ok(poll.revents)
 }
 
-/// Waits until `fd` has something to read or the process behind `process` has ended; whether that is it.
+/// Waits until `fd` has something to read or the process behind `process` has ended; returns whether the process has ended.
 pub(crate) fn poll_two(fd: Fd, process: Fd) -> Result<bool> {
     let waiting = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut polls = [waiting(fd), waiting(process)];
@@ -427,9 +427,9 @@ pub(crate) fn poll_two(fd: Fd, process: Fd) -> Result<bool> {
     Ok(polls[1].revents != 0)
 }
 
-/// Waits for some microseconds, fewer than a million of them at once; less if a signal comes.
+/// Waits for some microseconds, fewer than a million; less if a signal comes.
 pub(crate) fn pause(microseconds: u32) -> Result<()> {
-    // What is left of it is written back.
+    // The kernel writes the remaining time back.
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: (microseconds.min(999_999) * 1000).into() };
     match call!(libc::SYS_ppoll, 0usize, 0usize, &raw mut time, 0usize, 0usize) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -437,7 +437,7 @@ pub(crate) fn pause(microseconds: u32) -> Result<()> {
     }
 }
 
-/// A queue of changes, which doesn't block.
+/// A non-blocking queue of changes.
 pub(crate) fn inotify() -> Result<Fd> {
     call!(libc::SYS_inotify_init1, libc::IN_CLOEXEC | libc::IN_NONBLOCK).map(number)
 }
@@ -447,7 +447,7 @@ pub(crate) fn inotify_add(queue: Fd, path: &CStr, changes: u32) -> Result<()> {
     call!(libc::SYS_inotify_add_watch, arg(queue), path.as_ptr(), changes).map(drop)
 }
 
-/// What an open file is.
+/// The identity and type of an open file.
 pub(crate) struct Stat {
     /// Device and inode.
     pub(crate) identity: (u64, u64),
@@ -479,7 +479,7 @@ pub(crate) fn statfs_flags(fd: Fd) -> Result<u64> {
 
 /// Allows as many descriptors as the hard limit does.
 pub(crate) fn raise_descriptor_limit() -> Result<()> {
-    // `RLIMIT_NOFILE`, of another type in each C library.
+    // The constant's type differs between C libraries.
     const OPEN_FILES: u32 = 7;
     let mut limit = [0u64; 2];
     call!(libc::SYS_prlimit64, 0usize, OPEN_FILES, 0usize, limit.as_mut_ptr())?;
@@ -497,7 +497,7 @@ pub(crate) unsafe fn exec(path: &CStr, arguments: *const *const u8, environment:
     }
 }
 
-/// Executes the null pointer, which a broker takes for a wish to be watched. The kernel would answer `EFAULT`.
+/// Executes the null pointer, which a broker treats as a request to be watched. The kernel would answer `EFAULT`.
 pub(crate) fn ask_to_be_watched() -> Result<()> {
     call!(libc::SYS_execve, 0usize, 0usize, 0usize).map(drop)
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Locks on bytes of a file that the kernel takes back when their holder dies (`F_OFD_SETLK` of `fcntl(2)`).
 //!
-//! A lock belongs to an open file description: not to a process, whose every `close` of the file would end the other
-//! kind. Who inherits a descriptor of it holds the lock, too; it ends with the last of them. The bytes need not be there.
+//! A lock belongs to an open file description, not to a process. A lock of the other kind belongs to a process, and
+//! each `close` of the file by that process ends it. A process that inherits a descriptor of the description holds
+//! the lock, too. The lock ends when the last of these descriptors is closed. The locked bytes need not exist.
 
 use crate::raw;
 use rustix::io::{Errno, Result};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Not in every C library that libc describes.
+/// Some C libraries that the libc crate describes don't have it.
 const F_OFD_GETLK: usize = 36;
 const F_OFD_SETLK: usize = 37;
 
-/// Locks the bytes for this description alone, if no other one has a lock on any of them; says whether it did. The
-/// file must be open for writing.
+/// Locks the bytes for this description alone, if no other description has a lock on any of them; returns whether it
+/// did. The file must be open for writing.
 ///
 /// # Errors
 /// As `fcntl(2)`: `EBADF`, `EINVAL` where the file system has no locks, `ENOLCK`.
@@ -52,7 +53,7 @@ fn request(kind: i32, bytes: Range<u64>) -> Result<libc::flock> {
     request.l_start = number(bytes.start)?;
     request.l_len = number(bytes.end.saturating_sub(bytes.start))?;
     if request.l_len == 0 {
-        // To the kernel that would be everything that follows.
+        // To the kernel length 0 would mean everything that follows.
         return Err(Errno::INVAL);
     }
     Ok(request)
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(is_taken(holder.as_fd(), 10..12), Ok(false), "no other's");
         assert_eq!(give_back(holder.as_fd(), 11..12), Ok(()));
         assert_eq!(take(other.as_fd(), 11..12), Ok(true));
-        // Closing some other descriptor of the file ends nothing.
+        // Closing another descriptor of the file doesn't end the lock.
         drop(open(&path));
         assert_eq!(is_taken(other.as_fd(), 10..11), Ok(true));
         let copy = holder.try_clone().unwrap();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When the launcher is at rest, so that its memory can be copied in a consistent state.
+//! The lock that says whether the launcher is at rest, so that its memory can be copied in a consistent state.
 //!
-//! The broker starts as a fork of memory that the launcher shares (`broker`). A fork in the middle
-//! of an allocation, or while a lock is held, would copy what nobody finishes. So the launcher
-//! holds this lock whenever it does something, and lets go of it while it waits for signals,
-//! where nothing in memory moves. In a program with other threads that is not enough: they would
-//! have to rest too.
+//! The broker starts as a fork of memory that the launcher shares (`broker`). A fork in the middle of an allocation,
+//! or while a lock is held, would copy an operation that no thread of the child completes. So the launcher holds this
+//! lock while it works. It releases the lock while it waits for signals, because its memory doesn't change then. In a
+//! program with other threads that is not enough: they would have to rest, too.
 
 use crate::raw;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -15,18 +14,18 @@ const HELD: u32 = 1;
 
 static LOCK: AtomicU32 = AtomicU32::new(FREE);
 
-/// The launcher is active while this lives, but in [`while_resting`](Self::while_resting).
+/// The launcher is active while this value lives, except in [`while_resting`](Self::while_resting).
 #[derive(Debug)]
 pub(crate) struct Active(());
 
 impl Active {
-    /// Waits until nobody copies memory.
+    /// Waits until no process copies the memory.
     pub(crate) fn begin() -> Self {
         acquire();
         Self(())
     }
 
-    /// Runs what only waits; meanwhile the memory may be copied. `wait` must not allocate or lock.
+    /// Runs `wait`, which may only wait. The memory may be copied meanwhile, so `wait` must not allocate or lock.
     pub(crate) fn while_resting<T>(&self, wait: impl FnOnce() -> T) -> T {
         release();
         let result = wait();
@@ -41,15 +40,15 @@ impl Drop for Active {
     }
 }
 
-/// Takes the lock; sleeps while another has it.
+/// Takes the lock; sleeps while another process has it.
 pub(crate) fn acquire() {
     while LOCK.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        // Woken, changed already or timed out: look again.
+        // The lock was released, its value changed, or the time is over: check again.
         let _look_again = raw::futex_wait(&LOCK, HELD);
     }
 }
 
-/// Gives the lock back and wakes who sleeps for it.
+/// Gives the lock back and wakes the threads that sleep for it.
 pub(crate) fn release() {
     LOCK.store(FREE, Ordering::Release);
     raw::futex_wake(&LOCK);

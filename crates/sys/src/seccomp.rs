@@ -34,14 +34,14 @@ pub fn install(program: &[Instruction]) -> Result<()> {
     raw::load_filter(program, 0).map(drop)
 }
 
-/// As [`install`], for every thread of the process, and what they start. `told`: what the filter refuses is logged by the
-/// kernel (audit's record SECCOMP), as far as `/proc/sys/kernel/seccomp/actions_logged` has `errno`.
+/// As [`install`], for every thread of the process, and what they start. With `told` the kernel logs what the filter
+/// refuses (audit's record SECCOMP), if `/proc/sys/kernel/seccomp/actions_logged` has `errno`.
 ///
 /// # Errors
 /// As [`install`]; `SRCH` if a thread has filters of its own: then no thread has the new one.
 pub fn install_everywhere(program: &[Instruction], told: bool) -> Result<()> {
     let told = if told { libc::SECCOMP_FILTER_FLAG_LOG } else { 0 };
-    // The number of a thread that is in the way isn't an error for the kernel.
+    // The kernel reports a thread that prevents the change by its number, not by an error.
     match raw::load_filter(program, libc::SECCOMP_FILTER_FLAG_TSYNC | told)? {
         0 => Ok(()),
         _thread => Err(Errno::SRCH),
@@ -50,8 +50,8 @@ pub fn install_everywhere(program: &[Instruction], told: bool) -> Result<()> {
 
 /// As [`install`]; returns the descriptor of the listener, closed on exec.
 ///
-/// A call that has been received can be interrupted only by a signal that ends its process, so
-/// that what is done for it isn't done twice.
+/// A call that the listener has received can be interrupted only by a signal that ends its process, so the broker
+/// doesn't do its work twice.
 ///
 /// # Errors
 /// As [`install`]; `BUSY` if another filter has a listener.
@@ -60,7 +60,7 @@ pub(crate) fn install_with_listener(program: &[Instruction]) -> Result<raw::Fd> 
     raw::load_filter(program, flags)
 }
 
-/// Gives up, for the calling thread and all that it starts, what set-user-id programs would add.
+/// Gives up the additional rights of set-user-ID programs, for the calling thread and all that it starts.
 ///
 /// # Errors
 /// None is known; the kernel's answer is passed on.
@@ -71,7 +71,7 @@ pub fn no_new_privileges() -> Result<()> {
 /// Whether the kernel has filters with the actions that ours use.
 ///
 /// # Errors
-/// What the kernel answers beside "no such call" and "no such action", such as `PERM` under another filter.
+/// Kernel errors except "no such call" and "no such action", such as `PERM` under another filter.
 pub fn available() -> Result<bool> {
     for action in [libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ERRNO, libc::SECCOMP_RET_KILL_PROCESS] {
         let arguments = [libc::SECCOMP_GET_ACTION_AVAIL as usize, 0, (&raw const action) as usize, 0, 0, 0];
@@ -118,8 +118,8 @@ pub fn probe_call(number: u32, arguments: [u64; 6]) -> Result<Probe> {
         let descriptor = answer.unsigned_abs();
         let below = if descriptor == 0 { Ok(()) } else { raw::close_range(0, descriptor - 1, 0) };
         if below.and_then(|()| raw::close_range(descriptor + 1, u32::MAX, 0)).is_ok() {
-            // SAFETY: needed because any call may be asked for. Sound for the caller of this function: what
-            // the call does to memory it does to a copy, and of the descriptors only the pipe is open.
+            // SAFETY: needed because any call may be asked for. Sound for the caller of this function: memory that
+            // the call changes is a copy, and of the descriptors only the pipe is open.
             let (failed, value) = match unsafe { raw::syscall(number.into(), arguments) } {
                 Ok(value) => (0u64, value as u64),
                 Err(errno) => (1, u64::from(errno.raw_os_error().unsigned_abs())),
@@ -127,7 +127,7 @@ pub fn probe_call(number: u32, arguments: [u64; 6]) -> Result<Probe> {
             let mut message = [0u8; 16];
             message[..8].copy_from_slice(&failed.to_ne_bytes());
             message[8..].copy_from_slice(&value.to_ne_bytes());
-            // Nobody is left to tell if this fails; the parent then reads nothing and says so.
+            // If this write fails, the parent reads nothing and reports an error.
             let _told = raw::write(answer, &message);
         }
         raw::exit(0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A program that is executed when its process is told to: whoever starts it can begin to watch it before.
+//! A program that its process executes only on request, so that the parent can begin to watch the process before.
 //!
 //! The process shares its parent's memory until then. After a fork both would copy each page that either writes to:
-//! for a program of Palisade's size that takes longer than all else of a start.
+//! for a program of Palisade's size that takes longer than all other steps of a start.
 
 use crate::clone::{self, Stacks};
 use crate::raw;
@@ -19,25 +19,25 @@ const WAITS: u32 = 0;
 /// It is to execute its program.
 const GOES: u32 = 1;
 
-/// A process that executes a program when it is [told to](Self::go). Dropped before that it is killed. What it ends
-/// with is its parent's to wait for, as of any child.
+/// A process that executes a program when [`go`](Self::go) is called. Dropping this value before that kills the
+/// process. Its parent must wait for its end, as for any child.
 #[derive(Debug)]
 pub struct SuspendedChild {
     process: i32,
     shared: Rc<Shared>,
-    /// In use as long as `shared.held` says so.
+    /// The process uses them as long as `shared.held` isn't 0.
     _stacks: Stacks,
 }
 
-/// What the process knows, and tells.
+/// The memory by which the two processes communicate.
 #[derive(Debug)]
 struct Shared {
     program: CString,
-    /// Of the strings below, ended by a null pointer.
+    /// Pointers to the strings below, ended by a null pointer.
     arguments: Vec<*const u8>,
     environment: Vec<*const u8>,
     _strings: [Vec<CString>; 2],
-    /// Signals that were blocked.
+    /// The signal mask that the parent had before.
     mask: u64,
     parent: i32,
     state: AtomicU32,
@@ -48,9 +48,10 @@ struct Shared {
 }
 
 impl SuspendedChild {
-    /// Makes a process for a program that will have these arguments and this environment, the default action for
-    /// `SIGPIPE`, and of signals' actions else what this process has now. `meanwhile` gets its number and may
-    /// change these: until it has returned signals wait, here as there.
+    /// Makes a process for a program that will have these arguments and this environment. The program gets the
+    /// default action for `SIGPIPE`. For other signals it gets the actions that this process has now. `meanwhile`
+    /// gets the process's number and may change these actions: signals stay blocked in both processes until it has
+    /// returned.
     ///
     /// # Errors
     /// As `clone(2)`.
@@ -77,9 +78,9 @@ impl SuspendedChild {
             failed: AtomicI32::new(0),
         });
         let argument = Rc::as_ptr(&shared).cast_mut().cast::<c_void>();
-        // SAFETY: needed for a child that shares memory. Sound: `shared`, which has the strings, and the stack are there
-        // until the kernel says that the child is done with them, as `drop` waits for that; of `shared` both sides
-        // have shared references alone, and change atomics; `execute_when_told` uses raw calls only.
+        // SAFETY: needed for a child that shares memory. Sound: `shared`, which has the strings, and the stack stay
+        // until the kernel says that the child has stopped using them, as `drop` waits for that; of `shared` both
+        // sides have shared references only, and change atomics; `execute_when_told` uses raw calls only.
         let process = unsafe {
             clone::sharing_memory_noted(
                 libc::SIGCHLD,
@@ -107,7 +108,7 @@ impl SuspendedChild {
         raw::futex_wake(&self.shared.state);
     }
 
-    /// Why its program couldn't be executed, once it has ended for that.
+    /// The error of exec, once the process has ended because of it.
     #[must_use]
     pub fn failure(&self) -> Option<Errno> {
         match self.shared.failed.load(Ordering::Acquire) {
@@ -126,14 +127,14 @@ impl Drop for SuspendedChild {
         while self.shared.held.load(Ordering::Acquire) != 0 {
             match waitpid(Pid::from_raw(self.process), WaitOptions::empty()) {
                 Ok(_) | Err(Errno::INTR) => {}
-                // Reaped by somebody else, it has been done with this memory for long.
+                // Another waiter has reaped the process, so the process uses this memory no longer.
                 Err(_nobody) => break,
             }
         }
     }
 }
 
-/// All signals wait, as long as it lives.
+/// Blocks all signals as long as it lives.
 struct Quiet {
     mask: u64,
 }
@@ -150,23 +151,23 @@ impl Drop for Quiet {
     }
 }
 
-/// The child.
+/// The child's process.
 ///
 /// # Safety
 /// `shared` must point to a [`Shared`] that stays until this process has executed or ended.
 unsafe extern "C" fn execute_when_told(shared: *mut c_void) -> ! {
     // SAFETY: needed because a child gets a pointer only. Sound: as promised by the caller.
     let shared = unsafe { &*shared.cast::<Shared>() };
-    // Rust's run-time ignores it, and that would be inherited.
+    // Rust's runtime ignores SIGPIPE, and the program would inherit that.
     let _valid = raw::restore_default(libc::SIGPIPE);
     while shared.state.load(Ordering::Acquire) == WAITS {
-        // Changed, or 10 ms have gone by.
+        // The state has changed, or 10 ms are over.
         let _woken = raw::futex_wait(&shared.state, WAITS);
         if raw::getppid() != shared.parent {
             raw::exit(127);
         }
     }
-    // Until here a handler of the parent's would run, on the parent's memory.
+    // Until exec a handler of the parent would run, on the parent's memory.
     let _valid = raw::set_signal_mask(shared.mask);
     // SAFETY: needed to execute. Sound: both lists end in a null pointer, and have C strings.
     let errno = unsafe { raw::exec(&shared.program, shared.arguments.as_ptr(), shared.environment.as_ptr()) };

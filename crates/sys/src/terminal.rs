@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A program behind a pseudo-terminal, and a terminal that is put in order again whatever becomes of who changed it.
+//! Runs a program behind a pseudo-terminal, and restores the user's terminal even if the program that changed it
+//! dies.
 //!
 //! [`open`] makes a pair, [`start`] gives a command the inner end as its controlling terminal. [`Guardian`] is a
-//! process that does nothing but wait for the end of this one: no handler runs after `SIGKILL`, and none should run
-//! after an abort, so somebody else has to have kept the settings.
+//! process that only waits for the end of this process. No handler runs after `SIGKILL`, and none should run after an
+//! abort, so another process must keep the settings.
 
 use crate::raw;
 use rustix::io::Errno;
@@ -20,7 +21,7 @@ use std::process::{Child, Command};
 pub struct Pair {
     /// What the proxy reads and writes. It is closed on exec.
     pub outer: OwnedFd,
-    /// What the shell has. It is closed on exec.
+    /// The end of the shell. It is closed on exec.
     pub inner: OwnedFd,
 }
 
@@ -42,8 +43,8 @@ pub fn open(size: Winsize) -> io::Result<Pair> {
     Ok(Pair { outer, inner })
 }
 
-/// Starts `command` as the leader of a session of its own with `inner` as its controlling terminal and as its three
-/// standard streams. Those of `kept` stay open in it, with the numbers that they have.
+/// Starts `command` as the leader of a new session with `inner` as its controlling terminal and as its three standard
+/// streams. The descriptors `kept` stay open in it, with the same numbers.
 ///
 /// # Errors
 /// When it can't be started; the child's errors come back as the kernel gave them.
@@ -63,7 +64,7 @@ pub fn start(command: &mut Command, inner: &OwnedFd, kept: &[BorrowedFd<'_>]) ->
                 return Err(io::Error::last_os_error());
             }
         }
-        // What this process ignores or blocks, the shell must not.
+        // The shell must not inherit the signals that this process ignores or blocks.
         for signal in
             [libc::SIGPIPE, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU]
         {
@@ -79,7 +80,7 @@ pub fn start(command: &mut Command, inner: &OwnedFd, kept: &[BorrowedFd<'_>]) ->
     command.spawn()
 }
 
-/// What a program has told the terminal, and is to be undone if nobody is left who would.
+/// Terminal modes that a program has switched on. The guardian undoes them if the program ends without doing so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Modes(u8);
 
@@ -99,18 +100,18 @@ impl Modes {
     /// A part of the screen scrolls, not all.
     pub const REGION: u8 = 1 << 6;
 
-    /// Sets or clears one.
+    /// Sets or clears a mode.
     pub fn set(&mut self, mode: u8, on: bool) {
         if on { self.0 |= mode & !DONE } else { self.0 &= !mode }
     }
 
-    /// Whether it is set.
+    /// Whether a mode is set.
     #[must_use]
     pub fn has(self, mode: u8) -> bool {
         self.0 & mode != 0
     }
 
-    /// What undoes one of them.
+    /// The bytes that undo each mode.
     const UNDO: [(u8, &'static [u8]); 7] = [
         (Self::REGION, b"\x1b7\x1b[r\x1b8"),
         (Self::ALTERNATE, b"\x1b[?1049l"),
@@ -121,7 +122,7 @@ impl Modes {
         (Self::APPLICATION, b"\x1b[?1l\x1b>"),
     ];
 
-    /// Calls `to` with what undoes each that is set.
+    /// Calls `to` with the bytes that undo each set mode.
     pub fn undo(self, mut to: impl FnMut(&[u8])) {
         for (mode, bytes) in Self::UNDO {
             if self.has(mode) {
@@ -131,11 +132,11 @@ impl Modes {
     }
 }
 
-/// Tells the guardian that all is in order.
+/// Tells the guardian that the terminal is in order.
 const DONE: u8 = 1 << 7;
 
-/// A process that restores a terminal's settings when this one ends without having done so: by `SIGKILL`, `SIGABRT` or
-/// whatever. It has a session of its own, so that no signal to this process's group reaches it.
+/// A process that restores a terminal's settings when this process ends without having done so, by `SIGKILL`,
+/// `SIGABRT` or otherwise. It has its own session, so that no signal to this process's group reaches it.
 #[derive(Debug)]
 pub struct Guardian {
     pipe: File,
@@ -144,14 +145,14 @@ pub struct Guardian {
 }
 
 impl Guardian {
-    /// Keeps the settings that `terminal` has now. To be called before they are changed and before there are threads.
+    /// Keeps the settings that `terminal` has now. Call it before they are changed and before there are threads.
     ///
-    /// `changed` is what this process is about to set: if the settings are others when this process has ended, someone
-    /// else has taken the terminal over meanwhile. Then they are left alone, and only those modes are undone that a shell
-    /// at its prompt doesn't set itself.
+    /// The returned [`Raw`] has the settings that this process is about to set. If the terminal has other settings
+    /// when this process has ended, another process has set them meanwhile. Then the guardian leaves them alone, and
+    /// undoes only those modes that a shell at its prompt doesn't set itself.
     ///
     /// # Errors
-    /// When `terminal` is none, or there can be no process.
+    /// When `terminal` isn't a terminal, or no process can be made.
     pub fn start(terminal: BorrowedFd<'_>) -> io::Result<(Self, Raw)> {
         let before = settings(terminal)?;
         let mut changed = before;
@@ -174,12 +175,12 @@ impl Guardian {
         }
     }
 
-    /// Tells what will have to be undone in a moment; what had to be before still has to.
+    /// Adds modes that will have to be undone in a moment. The modes of before stay.
     pub fn tell_ahead(&mut self, modes: Modes) {
         self.tell(Modes(self.told.0 | modes.0));
     }
 
-    /// Tells what would have to be undone. Costs a system call where it is news.
+    /// Tells the guardian which modes to undo. Costs a system call if they have changed.
     pub fn tell(&mut self, modes: Modes) {
         if self.told != modes {
             self.told = modes;
@@ -187,7 +188,7 @@ impl Guardian {
         }
     }
 
-    /// Sends it home: the settings are restored.
+    /// Ends the guardian: the settings are restored.
     pub fn dismiss(mut self) {
         let _it_may_be_gone = self.pipe.write_all(&[DONE]);
         let pid = rustix::process::Pid::from_raw(self.process);
@@ -204,7 +205,7 @@ impl Guardian {
     }
 }
 
-/// A terminal's settings before, and as a proxy wants them.
+/// A terminal's settings before, and those that a proxy needs.
 #[derive(Clone, Copy)]
 pub struct Raw {
     before: libc::termios,
@@ -218,7 +219,7 @@ impl core::fmt::Debug for Raw {
 }
 
 impl Raw {
-    /// Sets them: each byte comes as it is typed, and none means anything to the kernel.
+    /// Sets the proxy's settings: each byte arrives as it is typed, and none has a meaning for the kernel.
     ///
     /// # Errors
     /// The kernel's.
@@ -226,7 +227,7 @@ impl Raw {
         set(terminal.as_raw_fd(), &self.changed)
     }
 
-    /// Restores those before.
+    /// Restores the settings of before.
     ///
     /// # Errors
     /// The kernel's.
@@ -244,7 +245,7 @@ impl Raw {
 }
 
 fn settings(terminal: BorrowedFd<'_>) -> io::Result<libc::termios> {
-    // SAFETY: needed for the structure as the C library has it, which can be given to a child as it is. Sound: zeroes
+    // SAFETY: needed to have the structure as the C library has it, which a child can get unchanged. Sound: zeroes
     // are valid, and the call fills it.
     unsafe {
         let mut settings: libc::termios = core::mem::zeroed();
@@ -291,13 +292,13 @@ fn watch(pipe: i32, terminal: i32, before: &libc::termios, changed: &libc::termi
             Err(_) => break,
         }
     }
-    // SAFETY: needed to make out who had the terminal last. Sound: as in `settings`.
+    // SAFETY: needed to find out which program had the terminal last. Sound: as in `settings`.
     let now = unsafe { rustix::fd::BorrowedFd::borrow_raw(terminal) };
     let Ok(now) = settings(now) else { return };
     let taken =
         now.c_lflag != changed.c_lflag || now.c_iflag != changed.c_iflag || now.c_oflag != changed.c_oflag;
     if taken {
-        // A shell has the terminal and has set what it wants at its prompt; of the rest it knows nothing.
+        // A shell has the terminal and has set these modes for its prompt. It knows nothing of the other modes.
         modes.set(Modes::PASTE | Modes::APPLICATION, false);
     }
     let say = |bytes: &[u8]| {
@@ -327,7 +328,7 @@ mod tests {
         let mut child = start(&mut command, &pair.inner, &[]).unwrap();
         drop((pair.inner, command));
         let mut said = Vec::new();
-        // The kernel answers EIO when nobody has the inner end any more.
+        // The kernel answers EIO when no process has the inner end any more.
         let _end = File::from(pair.outer).read_to_end(&mut said);
         assert!(child.wait().unwrap().success());
         let said = String::from_utf8_lossy(&said);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Executing a program with the clock read directly before the call.
+//! Executes a program and reads the clock directly before `execve`.
 //!
-//! Whoever times `execve` from the parent times the making of a process too, which is longer.
+//! A parent that times `execve` also times the making of the process, which takes longer.
 
 use crate::clone::{self, Stacks};
 use crate::raw;
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::time::Duration;
 
-/// A program that is running, and is to be waited for.
+/// A running program. The caller must wait for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Executed {
     /// Its process.
@@ -26,11 +26,11 @@ struct Shared<'a> {
     failed: Option<Errno>,
 }
 
-/// Executes `program` in a new process, with its own name for an only argument and without variables. This thread
-/// sleeps until that has happened.
+/// Executes `program` in a new process, with its own name as the only argument and without variables. This thread
+/// sleeps until the exec.
 ///
 /// # Errors
-/// As `clone3(2)` and `execve(2)`: a program that was refused leaves no process behind.
+/// As `clone3(2)` and `execve(2)`. If exec fails, no process is left.
 pub fn execute(program: &CStr) -> Result<Executed, Errno> {
     let mut shared = Shared { program, before: 0, failed: None };
     let mut stacks = Stacks::new();
@@ -49,10 +49,10 @@ pub fn execute(program: &CStr) -> Result<Executed, Errno> {
     Ok(Executed { pid, before: Duration::from_nanos(shared.before) })
 }
 
-/// The child.
+/// The child's process.
 ///
 /// # Safety
-/// `shared` must point to a [`Shared`] that nobody else touches until this process has executed or ended.
+/// `shared` must point to a [`Shared`] that no other process touches until this process has executed or ended.
 unsafe extern "C" fn become_program(shared: *mut c_void) -> ! {
     // SAFETY: needed because a child gets a pointer only. Sound: as promised by the caller.
     let shared = unsafe { &mut *shared.cast::<Shared<'_>>() };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A thread of another process that is watched while it executes a program, and what is done to the program before
-//! its first instruction: its vDSO is hidden, so that it has to ask the kernel for the time. And a thread that makes a
-//! call with other arguments than it would have.
+//! Watches a thread of another process by ptrace while it executes a program, and hides the program's vDSO before its
+//! first instruction, so that the program has to ask the kernel for the time. It can also make a thread make a call
+//! with other arguments.
 //!
-//! Each tracee belongs to the thread that has seized it, and such a thread has one at a time: the kernel lets a
-//! `PTRACE_SEIZE` wait for another thread's `execve`, which may itself wait for a tracee of the seizing thread to be
+//! Each tracee belongs to the thread that has seized it, and such a thread has one tracee at a time. The kernel lets
+//! a `PTRACE_SEIZE` wait for another thread's `execve`, which may itself wait until a tracee of the seizing thread is
 //! reaped.
 
 use crate::notify;
@@ -25,7 +25,7 @@ const DETACH: usize = 17;
 const GET_REGISTERS: usize = 0x4204;
 /// `NT_PRSTATUS`: the general registers.
 const GENERAL: usize = 1;
-/// `PTRACE_O_TRACESYSGOOD|PTRACE_O_TRACEEXEC|PTRACE_O_EXITKILL`: should the watcher end, so does what it watches.
+/// `PTRACE_O_TRACESYSGOOD|PTRACE_O_TRACEEXEC|PTRACE_O_EXITKILL`: if the tracer ends, the kernel kills the tracees.
 const OPTIONS: usize = 1 | 0x10 | 0x10_0000;
 /// What a stop at a call looks like with the first of them.
 const AT_CALL: c_int = libc::SIGTRAP | 0x80;
@@ -34,11 +34,11 @@ const EVENT_STOP: c_int = 128;
 
 /// In the auxiliary vector: where the vDSO is.
 const AT_SYSINFO_EHDR: u64 = 33;
-/// The same entry, for nobody.
+/// The key by which a program ignores the entry.
 const AT_IGNORE: u64 = 1;
 
-/// A thread that is watched by the calling thread. Dropped without [`detach`](Self::detach) it stays watched, and is
-/// killed when the calling thread ends.
+/// A thread that the calling thread watches. If it is dropped without [`detach`](Self::detach), it stays watched, and
+/// is killed when the calling thread ends.
 #[derive(Debug)]
 pub struct Tracee {
     thread: u32,
@@ -49,7 +49,7 @@ pub struct Tracee {
 pub enum Stop {
     /// It has executed a program, of which no instruction has run.
     Executed,
-    /// It was asked to, by [`interrupt`](Tracee::interrupt), or has got a new place among stopped ones.
+    /// [`interrupt`](Tracee::interrupt) has stopped it, or the state of its group stop has changed.
     Asked,
     /// Its process is stopped by this signal.
     Group(c_int),
@@ -71,8 +71,8 @@ unsafe fn ptrace(request: usize, thread: u32, address: usize, data: usize) -> Re
 }
 
 impl Tracee {
-    /// Begins to watch a thread, which goes on: it will stop when it has executed a program. Should the calling thread
-    /// end, its process is killed.
+    /// Begins to watch a thread, which continues. The thread will stop when it has executed a program. If the calling
+    /// thread ends, the kernel kills the thread's process.
     ///
     /// # Errors
     /// `EPERM` when it may not be watched or is watched already; `ESRCH`.
@@ -82,13 +82,13 @@ impl Tracee {
         Ok(Self { thread })
     }
 
-    /// Its number; that of its process, once a thread has executed a program.
+    /// The thread's number. Once a thread has executed a program, this is its process's number.
     #[must_use]
     pub const fn thread(&self) -> u32 {
         self.thread
     }
 
-    /// Has it stop before it next returns from a system call, unless it stops before for another reason.
+    /// Makes the thread stop before it next returns from a system call, unless it stops before for another reason.
     ///
     /// # Errors
     /// `ESRCH`: it has been killed.
@@ -106,7 +106,7 @@ impl Tracee {
         unsafe { ptrace(CONTINUE, self.thread, 0, raw::arg(signal)) }
     }
 
-    /// Leaves it stopped with its process, until that goes on.
+    /// Leaves the thread stopped with its process, until the process is continued.
     ///
     /// # Errors
     /// `ESRCH`: it has been killed.
@@ -115,7 +115,7 @@ impl Tracee {
         unsafe { ptrace(LISTEN, self.thread, 0, 0) }
     }
 
-    /// Watches it no more: it goes on, with a signal if it is to get one.
+    /// Stops watching the thread: it continues, with a signal if it is to get one.
     ///
     /// # Errors
     /// `ESRCH`: it has been killed.
@@ -128,7 +128,8 @@ impl Tracee {
     pub fn wait(&mut self) -> Stop {
         loop {
             let mut status: c_int = 0;
-            // Whoever it is now: a thread that executes a program becomes its process's first.
+            // Any tracee of this thread: a thread that executes a program takes the number of its process's first
+            // thread.
             let whoever = raw::arg(-1);
             let options = raw::arg(libc::__WALL | libc::__WNOTHREAD);
             // SAFETY: needed because rustix doesn't tell of ptrace's events. Sound: the kernel writes one int.
@@ -138,7 +139,7 @@ impl Tracee {
             match waited {
                 Ok(thread) => self.thread = u32::try_from(thread).unwrap_or(self.thread),
                 Err(Errno::INTR) => continue,
-                // It was replaced by a thread of its process that has executed a program.
+                // It was replaced by another thread of its process, which has executed a program.
                 Err(_nobody) => return Stop::Ended,
             }
             if !libc::WIFSTOPPED(status) {
@@ -155,8 +156,8 @@ impl Tracee {
         }
     }
 
-    /// Takes the vDSO out of what a program is told that was just [executed](Stop::Executed): C libraries make system
-    /// calls then. Whether there was one.
+    /// Removes the vDSO from the auxiliary vector of a program that was just [executed](Stop::Executed), so that C
+    /// libraries make system calls. Returns whether there was one.
     ///
     /// # Errors
     /// `EPERM` for a program that its user may not read; `EFAULT` when its stack isn't as the kernel makes it.
@@ -187,11 +188,12 @@ impl Tracee {
         }
     }
 
-    /// Has it make a call in place of the one that it is [about to return from](Self::interrupt), which that returns
-    /// for. `data` is put where its stack is free, and its address is argument `index`.
+    /// Makes the thread make another call when it is [about to return from one](Self::interrupt). The thread returns
+    /// from the second call instead. `data` is written to free space of its stack, and its address becomes argument
+    /// `index`.
     ///
     /// # Errors
-    /// `EFAULT` without room below its stack, `ESRCH`. What it returns from is left as it is then.
+    /// `EFAULT` without room below its stack, `ESRCH`. The interrupted call is unchanged then.
     pub fn call(&mut self, number: u64, arguments: [u64; 6], data: &[u8], index: usize) -> Result<()> {
         let before = self.registers()?;
         let place = (stack(&before) - RED_ZONE - data.len() as u64) & !15;
@@ -202,7 +204,7 @@ impl Tracee {
         if let Some(argument) = arguments.get_mut(index) {
             *argument = place;
         }
-        // A handler would run with these registers.
+        // A signal handler would run with these registers.
         let mask = self.mask()?;
         self.set_mask(u64::MAX)?;
         let made = self.set_registers(&calling(before, number, arguments)).and_then(|()| self.until_made());
@@ -213,13 +215,14 @@ impl Tracee {
         self.set_registers(&after)?;
         self.set_mask(mask)?;
         if let Ok((_, Some(signal))) = made {
-            // It is stopped in any case, and gets the signal when it goes on.
+            // It is stopped in any case, and gets the signal when it continues.
             self.send(signal)?;
         }
         made.map(drop)
     }
 
-    /// Until a call has been made: what it returned, and a signal that came meanwhile though all are blocked.
+    /// Waits until a call has been made. Returns its result, and a signal that came meanwhile although all are
+    /// blocked.
     fn until_made(&mut self) -> Result<(u64, Option<c_int>)> {
         let (mut begun, mut signal) = (false, None);
         loop {
@@ -276,7 +279,7 @@ impl Tracee {
 
 use libc::user_regs_struct as Registers;
 
-/// Below its stack a function may keep what it doesn't hand on.
+/// Below its stack pointer a function may store local data.
 const RED_ZONE: u64 = 128;
 
 #[cfg(target_arch = "x86_64")]
@@ -284,10 +287,10 @@ const fn stack(registers: &Registers) -> u64 {
     registers.rsp
 }
 
-/// As they are to be so that a thread which returns from a call makes another one.
+/// Changes the registers so that a thread which returns from a call makes another call.
 #[cfg(target_arch = "x86_64")]
 const fn calling(mut registers: Registers, number: u64, arguments: [u64; 6]) -> Registers {
-    // `syscall` has two bytes. What it returned from isn't to be made again.
+    // The instruction `syscall` has two bytes. The interrupted call must not be restarted.
     (registers.rip, registers.rax, registers.orig_rax) = (registers.rip - 2, number, u64::MAX);
     [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9] = arguments;
     registers
@@ -309,10 +312,10 @@ const fn stack(registers: &Registers) -> u64 {
     registers.sp
 }
 
-/// As they are to be so that a thread which returns from a call makes another one.
+/// Changes the registers so that a thread which returns from a call makes another call.
 #[cfg(target_arch = "aarch64")]
 const fn calling(mut registers: Registers, number: u64, arguments: [u64; 6]) -> Registers {
-    // `svc` has four bytes.
+    // The instruction `svc` has four bytes.
     registers.pc -= 4;
     registers.regs[8] = number;
     [

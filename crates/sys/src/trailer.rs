@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether this program's file carries a package, told by bytes in the file itself.
+//! Reads the package trailer: bytes in this program's file that say whether the file carries a package.
 //!
-//! Looking for a trailer at the end of the file would cost every launch an `open` and a `read`. These bytes are mapped
-//! with the rest of the program; packaging overwrites them in a copy of the file.
+//! Looking for a trailer at the end of the file would cost every launch an `open` and a `read`. These bytes are
+//! mapped with the rest of the program. Packaging overwrites them in a copy of the file.
 
-/// How many bytes there are, and what they are aligned to, in memory and so in the file.
+/// The trailer's number of bytes, which is also its alignment in memory and so in the file.
 pub const LENGTH: usize = 128;
-/// How many of them are the mark by which they are found in a file.
+/// The number of bytes that mark the trailer in a file.
 pub const MARK: usize = 32;
 
 #[repr(C, align(128))]
 struct Trailer([u8; LENGTH]);
 
-/// The mark stands in the file once: nothing else may hold its text.
+/// The mark is in the file once: no other data may contain its text.
 #[used]
 static TRAILER: Trailer = Trailer(fresh(*b"\x9e\x01palisade: here begins a seal\xf7\x13"));
 
@@ -26,11 +26,11 @@ const fn fresh(mark: [u8; MARK]) -> [u8; LENGTH] {
     bytes
 }
 
-/// The bytes as they are in the file that was started.
+/// The trailer as it is in the executed file.
 #[must_use]
 pub fn read() -> [u8; LENGTH] {
-    // SAFETY: needed because the compiler knows what the static is made with, and may answer without reading what
-    // stands in the file. Sound: a static is valid for reads for as long as the program runs, and nothing writes to it.
+    // SAFETY: needed because the compiler knows the static's initial value, and may return it without reading the
+    // file's content. Sound: a static is valid for reads for as long as the program runs, and nothing writes to it.
     unsafe { core::ptr::read_volatile(&raw const TRAILER.0) }
 }
 

@@ -4,8 +4,8 @@
 //! There is no spawn of our own here. `std::process::Command` without a `pre_exec` hook goes through `posix_spawn`,
 //! which is `CLONE_VM | CLONE_VFORK`: the caller's page tables are not copied, so a large measuring process does not
 //! make the measured one look slow. It costs about 0.05 ms more than a bare `vfork` (0.93 against 0.87 ms for
-//! `/bin/true`); glibc resetting every signal handler in the child is seen to be part of it. That is the same for what is
-//! started: it cancels in differences, and makes ratios to a bare command a little smaller.
+//! `/bin/true`); glibc resetting every signal handler in the child is part of it. The cost is the same for every
+//! started program: it cancels out in differences, and makes ratios to a bare command a little smaller.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,8 +17,8 @@ use rustix::process::Pid;
 
 /// What a child, and those of its descendants that were waited for, used.
 ///
-/// A descendant that nobody waited for (reparented, or ignored by a parent with `SIGCHLD` ignored) is not in it:
-/// the times are a lower bound for the whole tree.
+/// A descendant for which no process waited (reparented, or its parent ignored `SIGCHLD`) is not in it: the times are
+/// a lower bound for the whole tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time in user mode.
@@ -95,7 +95,7 @@ fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(count(time.tv_sec)) + Duration::from_micros(count(time.tv_usec))
 }
 
-/// The kernel never reports a negative amount; the C type is signed all the same.
+/// The kernel never reports a negative amount, although the C type is signed.
 fn count(value: libc::c_long) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }

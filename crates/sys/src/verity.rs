@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether fs-verity protects a file's content (`linux/fsverity.h`; the kernel's filesystems/fsverity).
 //!
-//! Content behind one measured digest can't change, not by root either: reads of anything else fail.
+//! Content behind one measured digest can't change, not even by root: reads of other content fail.
 
 use crate::raw;
 use rustix::io::{Errno, Result};
@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 /// `FS_IOC_MEASURE_VERITY`: `_IOWR('f', 134, struct fsverity_digest)`.
 const MEASURE: usize = 0xc004_6686;
 
-/// The longest that there is: SHA-512's.
+/// The length of the longest digest: SHA-512's.
 const LONGEST: usize = 64;
 
 /// `struct fsverity_digest` with room behind it.
@@ -21,7 +21,7 @@ struct Answer {
     digest: [u8; LONGEST],
 }
 
-/// What stands for a file's whole content and size.
+/// A digest that identifies a file's whole content and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Measured {
     algorithm: u16,
@@ -30,7 +30,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// One that is known; of a digest that is too long only the beginning is taken.
+    /// A known digest; of a digest that is too long only the beginning is used.
     #[must_use]
     pub fn new(algorithm: u16, bytes: &[u8]) -> Self {
         let mut digest = [0; LONGEST];
@@ -48,19 +48,20 @@ impl Measured {
         self.algorithm
     }
 
-    /// The digest of the file's hash tree and of how it was made: not that of its content.
+    /// The digest of the file's hash tree and its parameters: not that of its content.
     #[must_use]
     pub fn digest(&self) -> &[u8] {
         self.digest.get(..self.size.into()).unwrap_or_default()
     }
 }
 
-/// The digest that fs-verity keeps; nothing if it doesn't protect the file, or file system or kernel don't have it.
+/// The digest that fs-verity keeps; `None` if fs-verity doesn't protect the file, or the file system or the kernel
+/// doesn't have it.
 ///
-/// Only ext4, f2fs and btrfs are believed: elsewhere (FUSE) it may be a process that answers.
+/// Only ext4, f2fs and btrfs are trusted. On other file systems (FUSE) a process may give the answer.
 ///
 /// # Errors
-/// If the file can't be asked (`EIO`).
+/// If the kernel can't determine it (`EIO`).
 pub fn measure(file: BorrowedFd<'_>) -> Result<Option<Measured>> {
     if !is_believed(file)? {
         return Ok(None);
@@ -80,7 +81,7 @@ pub fn measure(file: BorrowedFd<'_>) -> Result<Option<Measured>> {
     }
 }
 
-/// File systems (`linux/magic.h`) whose answer is the kernel's own.
+/// Whether the file is on a file system (`linux/magic.h`) on which the kernel itself gives the answer.
 fn is_believed(file: BorrowedFd<'_>) -> Result<bool> {
     const EXT4: i64 = 0xef53;
     const F2FS: i64 = 0xf2f5_2010;

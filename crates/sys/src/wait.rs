@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting: for one child, for a signal.
+//! Waits for a child or for a signal, and sends signals.
 
 use crate::raw;
 use rustix::io::Errno;
@@ -14,7 +14,7 @@ pub enum Change {
     Killed(i32),
     /// It was stopped by this signal.
     Stopped(i32),
-    /// It goes on.
+    /// It was continued.
     Continued,
 }
 
@@ -73,11 +73,11 @@ pub struct Signal {
     pub by_kernel: bool,
 }
 
-/// Blocks every signal that can be blocked, and lets the end of a child be one; returns the mask
-/// before.
+/// Blocks every signal that can be blocked, and restores the default action of `SIGCHLD`, so that a child's end
+/// raises it. Returns the previous mask.
 ///
-/// A launcher started with `SIGCHLD` ignored would neither hear of its command's end nor learn
-/// how it ended.
+/// A launcher that was started with `SIGCHLD` ignored would neither be told of its command's end nor learn how it
+/// ended.
 ///
 /// # Errors
 /// None the kernel is known to give.
@@ -127,12 +127,12 @@ pub fn set_signal_mask(mask: u64) -> Result<(), Errno> {
 /// Takes the next pending signal, waiting for one.
 ///
 /// # Errors
-/// `EINTR` when a stopped process goes on: call again.
+/// `EINTR` when a stopped process continues: call again.
 pub fn next_signal() -> Result<Signal, Errno> {
     take_signal(core::ptr::null())
 }
 
-/// As [`next_signal`], at most as long as `patience`; `EAGAIN` when it is over.
+/// As [`next_signal`], for at most `patience`; `EAGAIN` when the time is over.
 ///
 /// # Errors
 /// `EAGAIN`; `EINTR` as for [`next_signal`].
@@ -169,12 +169,11 @@ fn take_signal(patience: *const libc::timespec) -> Result<Signal, Errno> {
     Ok(Signal { number: i32::try_from(number).unwrap_or(0), by_kernel: code > 0 })
 }
 
-/// The signal that [`signal_when_readable`] asks for: one that does nothing to a process which no
-/// longer waits for it.
+/// The signal that [`signal_when_readable`] asks for. A process that no longer waits for it ignores it by default.
 pub const READABLE: i32 = libc::SIGURG;
 
-/// Has the kernel send [`READABLE`] to this process whenever something arrives at `socket`, so
-/// that whoever waits for signals needs to wait for nothing else.
+/// Has the kernel send [`READABLE`] to this process whenever data arrives at `socket`, so that a caller that waits
+/// for signals needs no other wait.
 ///
 /// # Errors
 /// None the kernel is known to give for sockets.
@@ -191,7 +190,7 @@ pub fn signal_when_readable(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     set(libc::F_SETFL, libc::O_ASYNC | libc::O_RDWR | libc::O_NONBLOCK).map(drop)
 }
 
-/// Takes back what [`signal_when_readable`] has asked for: somebody else looks after the socket.
+/// Cancels [`signal_when_readable`]: other code reads the socket from now on.
 ///
 /// # Errors
 /// None the kernel is known to give for sockets.
@@ -208,12 +207,12 @@ pub fn send(pid: i32, signal: i32) -> Result<(), Errno> {
     raw::kill(pid, signal)
 }
 
-/// The default action of `signal`, here and now: used to end or stop as the command did.
+/// Raises `signal` with its default action in this process: used to end or stop as the command did.
 ///
 /// # Errors
 /// None the kernel is known to give.
 pub fn raise_default(signal: i32) -> Result<(), Errno> {
-    // SIGSTOP has no other action, and refuses to be given one.
+    // SIGSTOP has no other action, and the kernel refuses to set one.
     if signal != libc::SIGSTOP {
         raw::restore_default(signal)?;
     }

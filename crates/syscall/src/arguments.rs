@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which arguments calls take, and which of them are addresses.
+//! Knows the arguments of each call, and which of them are addresses.
 
 use crate::Syscall;
 
@@ -8,11 +8,11 @@ use crate::Syscall;
 pub struct Arguments {
     /// How many there are.
     pub count: u8,
-    /// Bit N: argument N is an address of something that the kernel reads or writes.
+    /// Bit N: argument N is the address of memory that the kernel reads or writes.
     pub addresses: u8,
 }
 
-/// The arguments of a call; of some that no kernel has any more nothing is known.
+/// The arguments of a call. `None` for some old calls that no kernel has any more.
 #[must_use]
 pub fn arguments(call: Syscall) -> Option<Arguments> {
     let line = include_str!("data/arguments.list").lines().find_map(|line| {

@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The broker: answers the calls that write names.
+//! The broker: receives the system calls that the filter passes on, judges each one and makes it.
 //!
-//! A path in a caller's memory can't be judged in place: the caller can change it between the
-//! judgement and the call. So the broker copies it once, resolves it as the caller would, up to
-//! the directory that holds the name, judges *that directory's real path and the name*, and makes
-//! the call itself on the descriptor of that directory, following nothing. What is judged is what
-//! happens.
+//! The broker can't judge a path in the caller's memory in place: the caller can change the path between the
+//! judgement and the call. So the broker copies the path once. It resolves the copy as the caller would, up to the
+//! directory that holds the last name. It judges *that directory's real path and the name*. Then it makes the call
+//! itself on the descriptor of that directory and follows no link. So the call affects exactly the file that was
+//! judged.
 //!
-//! It runs as the command's user, in the command's file tree and Landlock domain
-//! (`palisade_sys::launch::Broker`): fooled or compromised, it can do nothing to files that the
-//! command couldn't do; what it adds is only refusals.
+//! The broker runs as the command's user, in the command's file tree and Landlock domain
+//! (`palisade_sys::launch::Broker`). Even a deceived or compromised broker can do nothing to files that the command
+//! couldn't do. The broker only adds refusals.
 //!
-//! In reading order: [`Server`] (what it is given), `workers` (its workers), `calls` (which call goes where),
-//! `caller` (what is read of the caller), `resolve` (from a path to a directory and a name),
-//! [`name_policy`] (what is refused) with `operation` (what a rule lets be done) and `way` (what lies above a name) and `walls` (what else refuses), `open` with `how` and `literal`, `tree` with `readable`, `links` (where they lead), `attributes`, `sockets` with `bound` and `send` (the calls themselves), `times`, `modes` (which give rights away), `identity` (what tells a file from a later one),
-//! `waiter` with `signals` (calls that wait), `config` (files that may change if the change is harmless) with `written` (by who doesn't rename), `repository` (what git takes for one, whatever its name), `observe` (what is noted while a command
-//! is being learned), [`unlearned`] (calls that a profile's programs aren't known to make) with `running` (which program that is), `refusals` (calls that the filter refuses), [`answers`] (what a policy makes up), `clock` (its time of day), [`report`] (what the launcher hears).
+//! Modules in reading order:
+//! - [`Server`]: the broker's configuration; `workers`: its threads; `calls`: which function handles which call
+//! - `caller`: what the broker reads from the caller; `resolve`: from a path to a directory and a name
+//! - [`name_policy`]: what is refused, with `operation` (what a rule permits) and `way` (the directories above a
+//!   name); `walls`: other refusals
+//! - `open` with `how` and `literal`, `tree` with `readable`, `links` (where they lead), `attributes`, `sockets` with
+//!   `bound`, `given_names` and `send`, `times`: the calls themselves
+//! - `modes`: modes that give rights away; `identity`: tells a file from a later one with the same inode number
+//! - `waiter` with `signals`: calls that wait
+//! - `config`: files that may change if the change is harmless, with `written` (programs that write such a file in
+//!   place); `repository`: directories that git treats as a repository, whatever their name
+//! - `observe`: what is recorded while a command is being learned; [`unlearned`]: calls that a profile's programs
+//!   aren't known to make, with `running` (which program a thread runs)
+//! - `refusals`: calls that the filter refuses; [`replies`]: results that a policy states, with `clock` (a time of
+//!   day of its own)
+//! - [`report`]: messages to the launcher
 
 mod attributes;
 mod bound;
@@ -64,7 +75,7 @@ use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, RwLock};
 
-/// What a broker needs to know of its sandbox; everything owned, because it outlives the launch.
+/// What a broker needs to know about its sandbox. The struct owns all of it, because the broker outlives the launch.
 #[derive(Clone, Debug)]
 pub struct Server {
     /// What is protected, and where.
@@ -77,15 +88,16 @@ pub struct Server {
     pub umask: u32,
     /// The launcher's session: processes in it have the launcher's terminal.
     pub session: u32,
-    /// Tell the launcher what is used, too: the filter is that of [`Rules::learned`](crate::Rules::learned).
+    /// Also report to the launcher what the command uses. The filter is then that of
+    /// [`Rules::learned`](crate::Rules::learned).
     pub learn: bool,
     /// Calls that are passed on because they weren't learned.
     pub unlearned: Option<unlearned::Unlearned>,
-    /// What the policy answers itself.
+    /// Results that the policy states in place of the kernel's.
     pub answers: Option<replies::PolicyReplies>,
 }
 
-/// What the workers share.
+/// State that all worker threads share.
 struct Shared {
     listener: Listener,
     workers: workers::Workers,
@@ -93,8 +105,8 @@ struct Shared {
     callers: Callers,
     name_policy: NamePolicy,
     refusals: refusals::Refusals,
-    /// Held shared while a name is judged and the call made; alone by what moves directories or
-    /// replaces files by content, so that no path changes its meaning in between.
+    /// Held shared while the broker judges a name and makes the call. Held exclusively by calls that move directories
+    /// or replace files by content, so that no path changes its meaning in between.
     order: RwLock<()>,
     reporter: Reporter,
     waiters: waiter::Waiters,
@@ -108,26 +120,26 @@ struct Shared {
     observer: Option<observe::Observer>,
     judge: Option<unlearned::Judge>,
     answerer: Option<replies::Replier>,
-    /// Where the time is the policy's.
+    /// Present if the policy states its own time of day.
     programs: Option<clock::programs::Programs>,
 }
 
 impl Server {
-    /// Answers calls until nobody is left to make one. To be run in the broker's process.
+    /// Answers calls until no process is left that could make one. Run this in the broker's process.
     ///
-    /// When it can't begin it returns at once: the listener is closed then, and calls fail.
+    /// If the broker can't start, this function returns at once. The listener is then closed, and calls fail.
     pub fn serve(&self, station: Station) {
         if self.try_serve(station).is_err() {
             palisade_sys::process::exit_now(1);
         }
     }
 
-    /// Whether the time is the policy's: programs are watched while they begin then.
+    /// Whether the policy states its own time of day. The broker then traces programs while they start.
     fn has_clock(&self) -> bool {
         self.answers.as_ref().is_some_and(|answers| answers.start.is_some())
     }
 
-    /// Nobody watches calls, but the user is asked about some.
+    /// The judge to use when no calls are watched, but the policy asks the user about some.
     fn asked(&self) -> Option<unlearned::Unlearned> {
         let answers = self.answers.as_ref()?;
         let asks = answers.calls.iter().any(|answer| answer.made == replies::Made::Question);
@@ -141,7 +153,7 @@ impl Server {
     fn try_serve(&self, station: Station) -> Result<(), Errno> {
         // The launcher's terminal: what `/dev/tty` means inside.
         let Station { listener, proc, reports, extra: terminal, given } = station;
-        // Older kernels have no such flag.
+        // Older kernels lack this flag. Answers are slower then.
         let _slower_without = listener.wake_synchronously();
         let shared = Arc::new(Shared {
             listener,
@@ -172,7 +184,7 @@ impl Server {
         })?;
         palisade_sys::seccomp::install(&self.filter.program)?;
         for worker in workers {
-            // Panics abort.
+            // `join` can't fail: a panic aborts the process.
             let _ended = worker.join();
         }
         shared.reporter.conclude();
@@ -180,11 +192,11 @@ impl Server {
     }
 }
 
-/// One worker: its own working directory (the descriptors of this process, by number) and mask.
+/// One worker thread, with its own working directory (`/proc/self/fd` of the broker) and its own umask.
 struct Worker<'s> {
     shared: &'s Arc<Shared>,
     umask: core::cell::Cell<u32>,
-    /// What the present call would do to names, if somebody wants to know.
+    /// What the present call would do to names. Recorded only while a command is being learned.
     operations: core::cell::RefCell<Vec<observe::Done>>,
     /// Directories that are locked for the present call.
     locks: repository::Locks,
@@ -193,8 +205,8 @@ struct Worker<'s> {
 }
 
 impl Shared {
-    /// Makes the calling thread fit for work: its directory, which it shares with nobody, is the
-    /// list of this process's descriptors, and its mask is its own.
+    /// Prepares the calling thread for work. The thread gets its own working directory (the list of the broker's
+    /// descriptors) and its own umask. It shares neither with other threads.
     fn own_directory(&self) -> Result<(), Errno> {
         palisade_sys::process::own_directory_and_mask()?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -203,18 +215,18 @@ impl Shared {
     }
 }
 
-/// The rules for the broker's own calls: what it needs and no more.
+/// The filter for the broker's own calls: it allows what the broker needs and no more.
 ///
 /// # Errors
-/// None for the built-in list.
+/// None: the built-in list is valid.
 pub fn own_filter(arch: Arch) -> Result<Filter, crate::Error> {
     filter_of(calls::OWN, arch)
 }
 
-/// The same for a broker with a clock of its own.
+/// Like [`own_filter`], for a broker with a clock of its own.
 ///
 /// # Errors
-/// None for the built-in lists.
+/// None: the built-in lists are valid.
 pub fn own_filter_with_clock(arch: Arch) -> Result<Filter, crate::Error> {
     filter_of(&[calls::OWN, calls::WITH_CLOCK].concat(), arch)
 }
@@ -240,18 +252,18 @@ fn filter_of(calls: &[&str], arch: Arch) -> Result<Filter, crate::Error> {
 
 /// How a call ends.
 enum Outcome {
-    /// It returns this.
+    /// The call returns this value.
     Value(i64),
-    /// The caller gets this file.
+    /// The caller receives this file.
     File(Given),
-    /// The kernel makes it: it has no pointers.
+    /// The kernel makes the call. Only for calls without pointers in their arguments.
     Continue,
-    /// Somebody else answers, later.
+    /// Another thread answers later.
     Later,
 }
 
 impl<'s> Worker<'s> {
-    /// In a thread that has a directory and a mask of its own.
+    /// Call this in a thread that has a working directory and a umask of its own.
     fn new(shared: &'s Arc<Shared>) -> Self {
         let _before = rustix::process::umask(Mode::from_raw_mode(shared.umask));
         Self {
@@ -268,7 +280,7 @@ impl<'s> Worker<'s> {
         self.spot.meet(call.thread, self.shared.workers.is_helped());
         self.judged.begin();
         self.place_written();
-        // Before everything else, some of which lets calls go on.
+        // This check comes first: later steps let the kernel make some calls.
         if let Some(errno) = self.shared.refusals.refuse(self, call) {
             return self.conclude(call, Err(errno));
         }
@@ -283,7 +295,7 @@ impl<'s> Worker<'s> {
         self.conclude(call, outcome);
     }
 
-    /// A call goes the broker's usual way.
+    /// Handles a call the broker's usual way.
     fn make(&self, call: &palisade_sys::notify::Notification) -> Result<Outcome, Errno> {
         match &self.shared.observer {
             None => calls::dispatch(self, call),
@@ -291,7 +303,7 @@ impl<'s> Worker<'s> {
         }
     }
 
-    /// Tells the caller what came of its call.
+    /// Sends the result of the call to the caller.
     fn conclude(&self, call: &palisade_sys::notify::Notification, outcome: Result<Outcome, Errno>) {
         let listener = &self.shared.listener;
         let answer = match outcome {
@@ -307,13 +319,13 @@ impl<'s> Worker<'s> {
             Ok(Outcome::Later) => return self.locks.release(),
             Err(errno) => Reply::Error(errno),
         };
-        // Fails when the caller was killed meanwhile.
+        // This fails if the caller was killed meanwhile.
         let _nobody_waits = listener.answer(call.id, answer);
         self.locks.release();
     }
 }
 
-/// Which call, and whose.
+/// Identifies a call and the thread that made it.
 #[derive(Clone, Copy)]
 struct Call {
     id: u64,
@@ -327,19 +339,19 @@ impl From<&palisade_sys::notify::Notification> for Call {
     }
 }
 
-/// A file for a caller.
+/// A file that the broker gives to a caller.
 struct Given {
     file: OwnedFd,
     close_on_exec: bool,
     emptied: Emptied,
 }
 
-/// By what a file is emptied when it has been given, if it is (`O_TRUNC`).
+/// Which descriptor empties the file after the caller received it (`O_TRUNC`), if any.
 enum Emptied {
     No,
-    /// The file that is given.
+    /// The descriptor that the caller receives.
     Itself,
-    /// Another descriptor: the one that is given isn't for writing.
+    /// Another descriptor, because the caller's one isn't open for writing.
     By(OwnedFd),
 }
 
@@ -351,29 +363,30 @@ impl Given {
             Emptied::By(file) => file,
         };
         match rustix::fs::ftruncate(file, 0) {
-            // It is none that has a length, of which opening changes nothing.
+            // The file has no length (a FIFO, for example). Opening with `O_TRUNC` changes nothing then.
             Err(Errno::INVAL) => Ok(()),
             other => other,
         }
     }
 }
 
-/// Gives a caller its file, or says why not.
+/// Gives a file to a caller, or returns the error.
 ///
-/// Not in one call that also answers (`SECCOMP_ADDFD_FLAG_SEND`), though that takes 3 µs less: the caller would
-/// go on while the broker still has the file open, and couldn't execute what it has just written, or wouldn't
-/// see the end of a FIFO.
+/// `SECCOMP_ADDFD_FLAG_SEND` would give the file and answer in one call, 3 µs faster. But the caller would then
+/// continue while the broker still has the file open: it couldn't execute a file that it has just written, or
+/// wouldn't see the end of a FIFO.
 ///
-/// The file is emptied after it has been given: other threads of the caller's may have taken its last number since it
-/// was asked for one, and what the caller can't have must stay as it was.
+/// The file is emptied after the caller received it. Other threads of the caller may have used up the last free
+/// descriptor number since the check. If the caller can't receive the file, the file must stay as it was.
 ///
-/// `spot` is that of the calling worker, if it is one that answers calls all the time.
+/// `spot` is the spot of the calling worker, if the calling thread is a worker.
 fn deliver(listener: &Listener, call: Call, given: Given, spot: Option<&together::Spot>) -> Reply {
     let number = {
         let _together = spot.map(|spot| spot.share_with(call.thread));
         listener.give(call.id, given.file.as_fd(), given.close_on_exec)
     };
-    // Refused for a file that can only grow, say, the caller is told so; the number stays taken.
+    // Emptying can fail, for example for an append-only file. The caller gets the error; the descriptor number stays
+    // in use.
     match number.and_then(|number| given.empty().map(|()| number)) {
         Ok(number) => Reply::Value(number.into()),
         Err(errno) => Reply::Error(errno),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which calls know the time of day, for a sandbox with a time of its own.
+//! Lists the calls that read or use the time of day, for a sandbox with a time of its own.
 
 use crate::broker::replies::{Made, PolicyReply};
 use crate::group::EXECUTING;
@@ -12,8 +12,8 @@ static CLOCK_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
 });
 
 impl Rules {
-    /// These rules, with the calls passed on that know the time of day (`data/clock.list`), unless an earlier rule
-    /// answers them; and what a broker does with them.
+    /// Passes on the calls that use the time of day (`data/clock.list`), unless an earlier rule answers them. Also
+    /// returns what the broker does with them.
     #[must_use]
     pub fn timed(mut self, arch: Arch) -> (Self, Vec<PolicyReply>) {
         let mut answers = Vec::new();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules to a filter.
+//! Compiles rules to a filter.
 //!
-//! The numbers are cut into segments with the same answer, and a tree of comparisons finds a number's
-//! segment. Where little of a region differs from the rest, it is picked out by comparing for equality (one
-//! instruction for a single number, where bounding it would take two); elsewhere the region is halved.
-//! Arguments are loaded only in leaves, behind the tree: a call that no rule looks into is decided by its number
-//! and architecture alone, and the kernel then answers for it from a bitmap without running the filter.
+//! The compiler cuts the call numbers into segments with the same answer. A tree of comparisons finds a number's
+//! segment. If only a few segments of a region differ from the rest, they are selected by equality (one instruction
+//! for a single number, where bounds would take two). Otherwise the region is halved. Arguments are loaded only in
+//! the leaves, below the tree. So number and architecture alone decide a call without conditions, and the kernel
+//! answers it from a bitmap without running the filter.
 //!
-//! Loading costs by the instruction (translation) and by the depth (the kernel runs the filter once for every
+//! The time to load a filter grows with the number of instructions (translation) and with the depth (the kernel runs
+//! the filter once for every number to fill that bitmap). So the compiler keeps both small.
 //! number to fill that bitmap), so both are kept small.
 
 use std::collections::HashMap;
@@ -18,14 +19,15 @@ use crate::program::{
 use crate::rules::{Question, Width};
 use crate::{Action, Arch, Error, Filter, Instruction, Rule, Rules, Syscall, Test};
 
-/// At most so many exceptions are picked out of a region before it is halved. The built-in list for x86-64
-/// takes 93 instructions with 1, 87 with 2, 85 with 4, at the same depth; more would make chains of longer lists.
+/// How many segments of a region are selected by equality before the region is halved. The built-in list for x86-64
+/// takes 93 instructions with 1, 87 with 2, 85 with 4, at the same depth. A higher value would turn longer lists into
+/// chains.
 const EXCEPTIONS: usize = 2;
 
-/// Compiles rules for one architecture. Pure: the same rules give the same filter.
+/// Compiles rules for one architecture. The function is pure: the same rules give the same filter.
 ///
 /// # Errors
-/// [`Error::TooLong`] where the kernel wouldn't take the result.
+/// [`Error::TooLong`] if the kernel wouldn't accept the result.
 pub fn compile(rules: &Rules, arch: Arch) -> Result<Filter, Error> {
     let segments = segments(rules, arch);
     let mut writer = Writer::default();
@@ -43,11 +45,11 @@ pub fn compile(rules: &Rules, arch: Arch) -> Result<Filter, Error> {
     Ok(Filter { program })
 }
 
-/// What is left to do once the number is known.
+/// What remains to be decided when the number is known.
 #[derive(Clone, Copy, PartialEq)]
 enum Leaf<'a> {
     Answer(Action),
-    /// Rules with conditions, and the answer if none matches.
+    /// Rules with conditions, and the answer if none of them matches.
     Ask(&'a [Rule], Action),
 }
 
@@ -79,7 +81,7 @@ fn segments(rules: &Rules, arch: Arch) -> Vec<Segment<'_>> {
     segments
 }
 
-/// The leaf without what can't matter: nothing behind an unconditional rule is ever tried.
+/// The leaf for these rules. Rules behind an unconditional one are dropped, because they are never tried.
 fn leaf(rules: &[Rule], default: Action) -> Leaf<'_> {
     let (rules, otherwise) = match rules.iter().position(|rule| rule.tests.is_empty()) {
         Some(index) => (&rules[..index], rules[index].action),
@@ -92,7 +94,7 @@ fn leaf(rules: &[Rule], default: Action) -> Leaf<'_> {
     }
 }
 
-/// Where a jump leads: an answer, written on demand and shared, or an instruction already written.
+/// The target of a jump: an answer, which is written on demand and shared, or an instruction that is already written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Goal {
     Answer(Action),
@@ -100,16 +102,16 @@ enum Goal {
     At(usize),
 }
 
-/// Writes a program from its end, so that every target of a jump is written before the jump: all jumps
-/// of BPF lead forward, and their lengths are known at once.
+/// Writes a program from its end. All jumps of BPF lead forward, so every target is written before the jump, and the
+/// distance is known at once.
 #[derive(Default)]
 struct Writer {
     backwards: Vec<Instruction>,
-    /// The instruction written last that leads to a goal: the goal itself, a copy of it, or a jump to it.
+    /// For each goal, the last written instruction that leads to it: the goal itself, a copy, or a jump to it.
     near: HashMap<Goal, usize>,
 }
 
-/// What a conditional jump can skip.
+/// How many instructions a conditional jump can skip.
 const REACH: usize = u8::MAX as usize;
 
 impl Writer {
@@ -121,12 +123,13 @@ impl Writer {
         Goal::At(self.backwards.len() - 1)
     }
 
-    /// The instructions between the next one to be written and the one at `index`.
+    /// The number of instructions between the next written one and the one at `index`.
     fn distance(&self, index: usize) -> usize {
         self.backwards.len() - 1 - index
     }
 
-    /// An instruction that leads to `goal` and that a conditional jump still reaches after `more` others.
+    /// An instruction that leads to `goal` and stays within reach of a conditional jump after `more` further
+    /// instructions.
     fn reach(&mut self, goal: Goal, more: usize) -> usize {
         let known = match goal {
             Goal::At(index) => Some(self.near.get(&goal).copied().unwrap_or(index)),
@@ -139,7 +142,7 @@ impl Writer {
         match goal {
             Goal::Answer(action) => self.push(RETURN, verdict(action)),
             Goal::At(index) => {
-                // Programs have at most 4096 instructions (checked at the end); no cut can matter before.
+                // The cut can't matter: programs have at most 4096 instructions, which is checked at the end.
                 let skip = u32::try_from(self.distance(index)).unwrap_or(u32::MAX);
                 self.push(JUMP, skip);
             }
@@ -150,7 +153,7 @@ impl Writer {
     }
 
     fn branch(&mut self, code: u16, k: u32, yes: Goal, no: Goal) -> Goal {
-        // The second `reach` may put one instruction between, hence the 1.
+        // The second `reach` may add one instruction, hence the 1.
         let yes = self.reach(yes, 1);
         let no = self.reach(no, 0);
         let skip = |index| u8::try_from(self.distance(index)).unwrap_or(u8::MAX);
@@ -159,7 +162,7 @@ impl Writer {
         self.last()
     }
 
-    /// Makes `goal` the instruction written last, for what falls through to it.
+    /// Makes `goal` the last written instruction, so that the instruction before it can fall through to it.
     fn adjoin(&mut self, goal: Goal) {
         if goal == Goal::At(self.backwards.len().wrapping_sub(1)) {
             return;
@@ -173,11 +176,12 @@ impl Writer {
         }
     }
 
-    /// Comparisons that lead from a number to its segment's leaf.
+    /// Comparisons that lead from a number to the leaf of its segment.
     fn tree(&mut self, segments: &[Segment<'_>]) -> Goal {
         let usual = usual(segments);
         let exceptions: Vec<usize> = (0..segments.len()).filter(|&i| segments[i].leaf != usual).collect();
-        // Ends of the region are bounded on one side already; a middle one must be a single number.
+        // The first and last segment of a region are bounded on one side already. A middle one must be a single
+        // number.
         let pickable =
             |&i: &usize| i == 0 || i + 1 == segments.len() || segments[i + 1].first - segments[i].first == 1;
         if exceptions.len() <= EXCEPTIONS && exceptions.iter().all(pickable) {
@@ -207,7 +211,8 @@ impl Writer {
         };
         let mut next = otherwise;
         for (index, rule) in rules.iter().enumerate().rev() {
-            // The half that every way into this rule has loaded: the rule before has one test only.
+            // The half that is loaded on every path into this rule. That is certain only if the rule before has
+            // exactly one test.
             let before = index.checked_sub(1).map_or(&[][..], |index| rules[index].tests.as_slice());
             let mut loaded = if let [test] = before { low_half(test) } else { None };
             let loads: Vec<bool> = rule
@@ -228,7 +233,7 @@ impl Writer {
         next
     }
 
-    /// One test; `load` is false where its half is loaded already.
+    /// Compiles one test. `load` is false if its half is loaded already.
     fn test(&mut self, test: &Test, load: bool, yes: Goal, no: Goal) -> Goal {
         let (values, mask, yes, no) = match test.question() {
             Question::In(values) => (values.as_slice(), None, yes, no),
@@ -272,7 +277,7 @@ impl Writer {
     }
 }
 
-/// The half that a test leaves loaded whichever way it goes.
+/// The argument whose low half is loaded after a test, whether it holds or not.
 fn low_half(test: &Test) -> Option<u8> {
     let compares =
         !matches!(test.question(), Question::In(values) | Question::NotIn(values) if values.is_empty());
@@ -288,7 +293,7 @@ const fn high(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
-/// The leaf that most segments of a region have.
+/// The most frequent leaf in a region.
 fn usual<'a>(segments: &[Segment<'a>]) -> Leaf<'a> {
     let count = |leaf| segments.iter().filter(|segment| segment.leaf == leaf).count();
     let mut best = segments[0].leaf;
@@ -302,8 +307,8 @@ fn usual<'a>(segments: &[Segment<'a>]) -> Leaf<'a> {
     best
 }
 
-/// Where to cut a region: the boundary nearest to half of its numbers. The last segment has no end; what
-/// lies beyond the table is rarely called and counts as one number.
+/// Where to cut a region: at the boundary nearest to half of its numbers. The last segment has no end. Numbers beyond
+/// the table are rarely called and count as one.
 fn halve(segments: &[Segment<'_>]) -> usize {
     let first = segments[0].first;
     let last = segments[segments.len() - 1].first;

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What palisaded may call once it has begun: `data/guard.list`; and what asks libmagic for it: `data/kinds.list`.
+//! The filters for palisaded after its start (`data/guard.list`), and for its process that asks libmagic for a file's
+//! kind (`data/kinds.list`).
 
 use crate::rules::Errno;
 use crate::{Action, Arch, Error, Filter, Rule, Rules, compile, list};
 
-/// What a call gets that isn't on the list.
+/// What happens to a call that isn't on the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outside {
-    /// `EPERM`. A guard that dies lets everything through, so it lives on.
+    /// `EPERM`. If palisaded died, every access would be allowed, so it continues.
     Refused,
-    /// The process ends, so that nobody overlooks it: for tests.
+    /// The process ends, so that a test notices the call.
     Kills,
 }
 
-/// The two filters; both hold for every call.
+/// The two filters. A call must pass both.
 #[derive(Debug, Clone)]
 pub struct Confined {
-    /// To be installed first: answers `ENOSYS`, of which nobody need hear, because every C library begins its threads
-    /// so.
+    /// Install this filter first. It answers `ENOSYS` to calls that every C library tries when it starts a thread.
+    /// These needn't be logged.
     pub quiet: Filter,
-    /// Everything else; what it refuses is to be logged.
+    /// Filters all other calls. Its refusals should be logged.
     pub told: Filter,
 }
 
@@ -27,7 +28,7 @@ impl Confined {
     /// Compiles the list.
     ///
     /// # Errors
-    /// Those of the list, which a test parses, and of [`compile()`].
+    /// Errors of the list, which a test parses, and of [`compile()`].
     pub fn new(outside: Outside, arch: Arch) -> Result<Self, Error> {
         let (quiet, told) = rules(outside)?;
         Ok(Self { quiet: compile(&quiet, arch)?, told: compile(&told, arch)? })
@@ -42,7 +43,7 @@ fn rules(outside: Outside) -> Result<(Rules, Rules), Error> {
     let mut quiet = Rules::new(Action::Allow);
     quiet.foreign = Action::Allow;
     let mut told = Rules::new(refusal);
-    // The quiet filter answers for them.
+    // The quiet filter answers these numbers.
     told.unknown = Action::Allow;
     told.foreign = refusal;
     for (call, mut rule) in list::parse(include_str!("data/guard.list"))? {
@@ -59,10 +60,10 @@ fn rules(outside: Outside) -> Result<(Rules, Rules), Error> {
     Ok((quiet, told))
 }
 
-/// The filter of what asks libmagic: anything else ends it.
+/// The filter for the process that asks libmagic. Any call that isn't on the list ends the process.
 ///
 /// # Errors
-/// Those of the list, which a test parses, and of [`compile()`].
+/// Errors of the list, which a test parses, and of [`compile()`].
 pub fn kinds(arch: Arch) -> Result<Filter, Error> {
     let mut rules = Rules::new(Action::KillProcess);
     rules.unknown = Action::KillProcess;
@@ -125,12 +126,13 @@ mod tests {
             assert_eq!(of("socket", [family, 2, 0, 0, 0, 0]), expected, "family {family}");
             assert_eq!(of("socketpair", [family, 2, 0, 0, 0, 0]), expected, "family {family}");
         }
-        // TIOCSTI, TIOCLINUX, TIOCSETD: it opens the terminals of others.
+        // TIOCSTI, TIOCLINUX, TIOCSETD: the daemon opens terminals of other users.
         for request in [0x5412, 0x541c, 0x5423] {
             assert_eq!(of("ioctl", [2, request, 0, 0, 0, 0]), REFUSED);
         }
         assert_eq!(of("ioctl", [2, 0x5421, 0, 0, 0, 0]), Action::Allow);
-        // A strict filter, one with a listener, one for every thread; and a filter that takes calls from this thread.
+        // A strict filter, one with a listener, one for all threads; and a filter that removes calls from this
+        // thread.
         for (operation, flags, expected) in
             [(0, 0, REFUSED), (1, 8, REFUSED), (1, 1, REFUSED), (2, 0, REFUSED), (1, 0, Action::Allow)]
         {
@@ -149,7 +151,8 @@ mod tests {
         }
     }
 
-    /// A filter that looks into arguments is run at each call; one that doesn't is a bit in the kernel's map.
+    /// The kernel runs a filter with argument tests at each call. A filter without them becomes a bit in the kernel's
+    /// map.
     #[test]
     fn the_way_of_a_question_has_no_test() {
         let (_, told) = rules(Outside::Refused).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be wrong with rules.
+//! The errors in rules.
 
 /// Why rules can't be read or compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -10,7 +10,7 @@ pub enum Error {
     UnknownCall {
         /// The name as it was given.
         name: String,
-        /// A known name that is spelt almost so.
+        /// The most similar known name.
         nearest: Option<String>,
     },
     /// The launcher itself makes this call after the filter is loaded.
@@ -19,7 +19,7 @@ pub enum Error {
         /// The name as it was given.
         name: String,
     },
-    /// A call is allowed that would get around the broker.
+    /// The policy allows a call that would bypass the broker.
     #[error("with `{name}` allowed, names can't be protected: it reaches files past the broker")]
     PastTheBroker {
         /// The call.
@@ -35,12 +35,12 @@ pub enum Error {
         /// The part that is wrong.
         text: String,
     },
-    /// An error of this name there isn't.
+    /// No error has this name.
     #[error("unknown error `{name}`{}", hint(.nearest.as_deref()))]
     UnknownErrno {
         /// The name as it was given.
         name: String,
-        /// A known name that is spelt almost so.
+        /// The most similar known name.
         nearest: Option<String>,
     },
     /// A condition on arguments can't be read.
@@ -53,17 +53,17 @@ pub enum Error {
         /// The part that is wrong.
         text: String,
     },
-    /// A condition is on an argument that the call hasn't.
+    /// A condition is on an argument that the call doesn't have.
     #[error("`{name}` {}, and no argument {argument}", having(*.count))]
     NoArgument {
         /// The call.
         name: String,
         /// From 0.
         argument: u8,
-        /// How many it has.
+        /// How many arguments the call has.
         count: u8,
     },
-    /// A condition is on an address.
+    /// A condition is on an argument that is an address.
     #[error(
         "argument {argument} of `{name}` is an address: what is there can be changed after it was looked at, \
          so no condition can be about it"
@@ -74,15 +74,15 @@ pub enum Error {
         /// From 0.
         argument: u8,
     },
-    /// Without the call no program starts or ends.
+    /// Without the call, no program could start or end.
     #[error("system call `{name}` can't be {word}: starting or ending a program needs it")]
     Needed {
         /// The call.
         name: String,
-        /// What becomes of it.
+        /// What the policy does with it.
         word: &'static str,
     },
-    /// Programs have an answer without making the call.
+    /// Programs get this call's result without making the call (from the vDSO).
     #[error(
         "`{name}` can't be {word}: the kernel's vDSO tells it in the program's own memory, and no call is made; \
          [process] time moves the time of day, and outside of a sandbox \
@@ -91,16 +91,16 @@ pub enum Error {
     Vdso {
         /// The call.
         name: String,
-        /// What becomes of it.
+        /// What the policy does with it.
         word: &'static str,
     },
-    /// A call that the broker judges can't be allowed beside.
+    /// The broker judges this call, so a reply can't allow it.
     #[error("`{name}` is judged by its path or address: what it may reach say [filesystem] and [network]")]
     Judged {
         /// The call.
         name: String,
     },
-    /// More instructions than the kernel takes (`BPF_MAXINSNS`).
+    /// The filter has more instructions than the kernel accepts (`BPF_MAXINSNS`).
     #[error("the compiled filter has {length} instructions; the kernel takes {limit}")]
     TooLong {
         /// Instructions of the compiled filter.

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens for a call and why, and a filter as text.
+//! Explains what happens for a call and why, and prints a filter as text.
 
 use std::fmt::{self, Write};
 
 use crate::program::{ARCHITECTURE, IF_ANY_BIT, IF_AT_LEAST, IF_EQUAL, JUMP, LOAD, NUMBER, RETURN, half};
 use crate::{Action, Arch, Errno, Filter, Rule, Rules, Syscall};
 
-/// What happens for one call. Its text is what a user reads.
+/// What happens for one call. Its text is shown to users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation<'a> {
     /// The call.
     pub call: Syscall,
     /// Its number, where the architecture has it.
     pub number: Option<u32>,
-    /// The rules for it; the first that matches answers.
+    /// The rules for the call. The first one that matches decides.
     pub rules: &'a [Rule],
-    /// The answer if none matches.
+    /// The action if no rule matches.
     pub otherwise: Action,
 }
 
 impl Rules {
-    /// What these rules do with one call.
+    /// Explains what these rules do with one call.
     #[must_use]
     pub fn explain(&self, call: Syscall, arch: Arch) -> Explanation<'_> {
         Explanation { call, number: call.number(arch), rules: self.of(call), otherwise: self.default }
@@ -45,7 +45,7 @@ impl fmt::Display for Explanation<'_> {
 }
 
 impl Filter {
-    /// The program as text, one instruction per line; `arch` gives numbers their names.
+    /// The program as text, one instruction per line. `arch` selects the names of the call numbers.
     #[must_use]
     pub fn listing(&self, arch: Arch) -> String {
         let mut text = String::new();

@@ -13,11 +13,11 @@ pub struct Group {
     pub name: &'static str,
     /// What the calls have in common.
     pub reason: &'static str,
-    /// The calls; a call may be in several groups, and is in at least one.
+    /// The calls. A call may be in several groups and is in at least one.
     pub calls: BTreeSet<Syscall>,
 }
 
-/// The group's name of what hardly any program can do without.
+/// The name of the group that nearly every program needs.
 pub const BASE: &str = "@base";
 
 static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
@@ -37,10 +37,11 @@ pub fn group(name: &str) -> Option<&'static Group> {
     groups().find(|group| group.name.strip_prefix('@') == Some(name))
 }
 
-/// The calls by which programs begin.
+/// The calls that execute a program.
 pub const EXECUTING: [&str; 2] = ["execve", "execveat"];
 
-/// What hardly any program can do without and what gives access to nothing new: always allowed, never learned.
+/// The calls that nearly every program needs and that give access to nothing new. They are always allowed and never
+/// learned.
 #[must_use]
 pub fn base() -> &'static BTreeSet<Syscall> {
     &GROUPS[0].calls

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Becoming another user where only one is mapped.
+//! Fixes the error of calls like `setuid` where only one user is mapped.
 //!
-//! A user namespace with one user knows no other number: the kernel answers `setuid(0)` with EINVAL, "no such user". Programs
-//! that would drop or change rights go on after EPERM, "you may not", which is what the kernel tells every user who isn't
-//! root; EINVAL they take for a fault of their own. So the filter says EPERM. -1 stays the kernel's: for some of the calls
-//! it means "as it is".
+//! A user namespace with one mapped user knows no other number. The kernel answers `setuid(0)` with EINVAL, "no such
+//! user". Programs that want to drop or change rights continue after EPERM, which the kernel returns to every user
+//! who isn't root. After EINVAL they stop, as after a bug of their own. So the filter answers EPERM. The kernel still
+//! handles -1: for some of these calls it means "unchanged".
 
 use crate::rules::{DENY_LIST, Question, Width};
 use crate::{Action, Errno, Error, Rule, Rules, Syscall, Test};
 
-/// The calls, with the number of their arguments, each of which is a number of a user or a group.
+/// The calls, with the number of their arguments. Each argument is a user number or a group number.
 const CALLS: [(&str, u8, Of); 6] = [
     ("setuid", 1, Of::User),
     ("setreuid", 2, Of::User),
@@ -25,17 +25,17 @@ enum Of {
     Group,
 }
 
-/// The reason of all these rules.
+/// The reason in all these rules.
 const REASON: &str = "inside there is no other user or group";
 
-/// Whether a rule is one of these. The kernel refuses the same by itself, only with another error.
+/// Whether a rule is one of these. The kernel refuses the same calls, only with another error.
 pub(crate) fn refuses(call: Syscall, rule: &Rule) -> bool {
     rule.reason == REASON && CALLS.iter().any(|(name, ..)| *name == call.name())
 }
 
 impl Rules {
-    /// These rules, with EPERM for becoming anybody else than the one user and the one group that are mapped. Where a
-    /// program may make namespaces of its own, in which others may be mapped, nothing is added.
+    /// Adds rules: EPERM for a change to any other user or group than the mapped ones. Adds nothing if a program may
+    /// make user namespaces, in which others can be mapped.
     ///
     /// # Errors
     /// None: the names are known.
@@ -51,7 +51,7 @@ impl Rules {
             };
             for argument in 0..count {
                 let question = Question::NotIn(vec![own.into(), u32::MAX.into()]);
-                // The kernel declares these as 32 bits.
+                // The kernel declares these arguments as 32 bits.
                 let tests = Test::new(argument, Width::Low, question).into_iter().collect();
                 self.add(
                     call,
@@ -67,8 +67,8 @@ impl Rules {
         Ok(self)
     }
 
-    /// Whether a policy opens a way into another user namespace, for some arguments at least: what the built-in list
-    /// refuses is made, or somebody else says whether it is.
+    /// Whether a policy allows, for some arguments at least, to enter another user namespace. That is so if a call
+    /// that the built-in list refuses is allowed, or passed on to a listener that may allow it.
     fn may_map_users(&self) -> Result<bool, Error> {
         for name in ["clone", "unshare", "clone3", "setns"] {
             let call: Syscall = name.parse()?;

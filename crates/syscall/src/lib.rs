@@ -10,11 +10,15 @@
 //! # Ok::<(), palisade_syscall::Error>(())
 //! ```
 //!
-//! In reading order: [`table`] (names and numbers), [`rules`] (what is denied, when and why; the built-in
-//! list is `data/deny.list`), [`reply`] (what a policy adds), `clock` (which calls know the time of day), `modes` (which modes give away rights), `ids` (that nobody becomes another user), [`refusal`] (which refusals are told), [`compile()`] (rules to a [`Filter`]) and [`explain`] (what happens for a call, and the
-//! filter as text; [`walls`]: who else judges it). Loading is `palisade_sys::seccomp::install`. What a filter doesn't decide, the [`broker`] answers.
-//! [`confined`] is what palisaded, the guard's daemon, may call (`data/guard.list`).
-//! [`group`] gives names to sets of calls (`data/groups.list`), and [`store`] keeps what was learned of binaries.
+//! In reading order:
+//! - [`table`]: names and numbers; [`rules`]: what is denied, when and why (the built-in list is `data/deny.list`)
+//! - [`reply`]: what a policy adds; `clock`: calls that use the time of day; `modes`: modes that give away rights;
+//!   `ids`: changes of the user; [`refusal`]: which refusals are reported
+//! - [`compile()`]: from rules to a [`Filter`]; [`explain`]: what happens for a call, and the filter as text;
+//!   [`walls`]: which other walls judge the call
+//! - `palisade_sys::seccomp::install` loads a filter; the [`broker`] answers what the filter passes on
+//! - [`confined`]: the filters for palisaded, the guard's daemon (`data/guard.list`)
+//! - [`group`]: named sets of calls (`data/groups.list`); [`store`]: the calls that were learned for each binary
 #![forbid(unsafe_code)]
 
 pub mod arguments;

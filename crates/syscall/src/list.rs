@@ -30,12 +30,12 @@ pub(crate) fn parse(text: &str) -> Result<Vec<(Syscall, Rule)>, Error> {
     Ok(rules)
 }
 
-/// Tests with `and` between them; the error is the one that isn't.
+/// Parses tests with `and` between them. The error is the test that can't be parsed.
 pub(crate) fn condition(text: &str) -> Result<Vec<Test>, &str> {
     text.split(" and ").map(|text| test(text).ok_or(text)).collect()
 }
 
-/// The first word and what follows it.
+/// The first word, and the rest.
 fn word(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     text.split_once(char::is_whitespace).unwrap_or((text, ""))

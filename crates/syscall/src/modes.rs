@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Modes by which a file gives away rights: the set-user-id bit, and on files the set-group-id bit.
+//! Refuses modes by which a file gives away rights: the set-user-ID bit, and on files the set-group-ID bit.
 
 use crate::{Rule, Rules, Syscall};
 use std::collections::BTreeMap;
@@ -17,17 +17,17 @@ static UNJUDGED_LIST: LazyLock<List> = LazyLock::new(|| {
     crate::list::parse(include_str!("data/modes-unjudged.list")).expect("data/modes-unjudged.list parses")
 });
 
-/// Whether a rule is one that keeps rights from being given away.
+/// Whether a rule is one of those that refuse such modes.
 pub(crate) fn refuses(call: Syscall, rule: &Rule) -> bool {
     MODES_LIST.iter().chain(UNJUDGED_LIST.iter()).any(|(of, listed)| *of == call && listed == rule)
 }
 
 impl Rules {
-    /// These rules, with the modes refused by which a file gives away rights (`data/modes.list`); where no broker
-    /// `judged` what a mode is for, with those of `data/modes-unjudged.list` too.
+    /// Adds rules that refuse modes by which a file gives away rights (`data/modes.list`). Without a broker that
+    /// judges modes by the kind of file (`judged`), also adds `data/modes-unjudged.list`.
     ///
-    /// No rule that lets a call be made comes before these: neither a policy that allows the call as a whole nor a
-    /// user who is asked has looked at the mode.
+    /// The new rules come before every rule that lets a call be made. A policy that allows the whole call, or a user
+    /// who answers a question, hasn't looked at the mode.
     #[must_use]
     pub fn keeping_modes(mut self, judged: bool) -> Self {
         let unjudged = if judged { &[][..] } else { UNJUDGED_LIST.as_slice() };
@@ -53,7 +53,7 @@ mod tests {
     const PLAIN: u64 = 0o1777;
     const EPERM: Action = Action::Errno(Errno::EPERM);
 
-    /// A call, the argument that is its mode, and the one with flags with which it makes a file.
+    /// A call, the index of its mode argument, and the index and bits of the flags with which it makes a file.
     type Moded = (&'static str, usize, Option<(usize, u64)>);
 
     const CALLS: [Moded; 11] = [
@@ -98,7 +98,7 @@ mod tests {
                 let made = if judged { Action::Notify } else { Action::Allow };
                 let decide = |mode| decide(&rules, of_call.0, with_mode(of_call, mode));
                 assert_eq!(decide(SET_USER_ID), EPERM, "{}", of_call.0);
-                // The kernel reads 16 bits.
+                // The kernel reads only 16 bits.
                 assert_eq!(decide(SET_USER_ID | 1 << 32 | 1 << 16), EPERM, "{}", of_call.0);
                 assert_eq!(decide(PLAIN | 1 << 43), made, "{}", of_call.0);
                 let for_group = match of_call.0 {
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    /// The argument is whatever the register held.
+    /// If no file is made, the mode argument is whatever the register held.
     #[test]
     fn opening_what_is_there_has_no_mode() {
         let rules = Rules::deny_list().keeping_modes(false);
@@ -121,7 +121,7 @@ mod tests {
             assert_eq!(decide(&rules, "open", [0, flags, u64::MAX, 0, 0, 0]), Action::Allow);
             assert_eq!(decide(&rules, "openat", [0, 0, flags, u64::MAX, 0, 0]), Action::Allow);
         }
-        // O_TMPFILE|O_RDWR makes one.
+        // O_TMPFILE|O_RDWR makes a file.
         assert_eq!(decide(&rules, "openat", [0, 0, 0o20_200_002, SET_USER_ID, 0, 0]), EPERM);
     }
 
@@ -145,7 +145,7 @@ mod tests {
         for (name, ..) in CALLS {
             assert!(!rules.of(name.parse().unwrap()).is_empty(), "{name}");
         }
-        // What these architectures lack of them is what the others replace.
+        // An architecture lacks only calls that the other calls replace.
         let lacking = |arch| {
             CALLS.iter().filter(|(name, ..)| name.parse::<Syscall>().unwrap().number(arch).is_none()).count()
         };

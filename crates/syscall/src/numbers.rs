@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A set of calls by their numbers, small enough to lie in a plan.
+//! A set of call numbers, small enough to be part of a plan.
 
-/// Numbers of calls of one architecture, a bit each.
+/// Call numbers of one architecture, one bit for each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Numbers(Vec<u8>);
 
 impl Numbers {
-    /// The set whose bits these are: number N is bit N % 8 of byte N / 8.
+    /// The set with these bits: number N is bit N % 8 of byte N / 8.
     #[must_use]
     pub fn from_bits(bits: &[u8]) -> Self {
         Self(bits.to_vec())
@@ -29,7 +29,7 @@ impl Numbers {
         }
     }
 
-    /// Whether it is in the set.
+    /// Whether the number is in the set.
     #[must_use]
     pub fn contains(&self, number: u32) -> bool {
         let (byte, bit) = place(number);

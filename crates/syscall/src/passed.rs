@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which calls reach a broker for their own sake.
+//! Which calls a filter passes on to the broker because the broker judges them (not because they weren't learned).
 
 use serde::{Deserialize, Serialize};
 
 use crate::rules::{BROKER_LIST, DATAGRAM_LIST, LEARN_LIST};
 use crate::{Action, Arch, Call, Rule, Syscall};
 
-/// Which calls a filter passes on to a broker, by the rules that were added for it.
+/// Which calls a filter passes on to a broker, by the sets of rules that were added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Passed {
@@ -17,16 +17,16 @@ pub enum Passed {
     Connections,
     /// Those of [`Rules::brokered`].
     Names,
-    /// Those, and those of [`Rules::with_datagrams`].
+    /// Those of [`Rules::brokered`] and of [`Rules::with_datagrams`].
     Datagrams,
     /// Those of [`Rules::learned`].
     Used,
-    /// Those, and those of [`Rules::with_datagrams`].
+    /// Those of [`Rules::learned`] and of [`Rules::with_datagrams`].
     UsedAndDatagrams,
 }
 
 impl Passed {
-    /// Whether names are judged.
+    /// Whether the broker judges names.
     #[must_use]
     pub const fn names(self) -> bool {
         matches!(self, Self::Names | Self::Datagrams | Self::Used | Self::UsedAndDatagrams)
@@ -38,14 +38,14 @@ impl Passed {
         matches!(self, Self::Datagrams | Self::UsedAndDatagrams)
     }
 
-    /// Whether a call that no earlier rule refused is among them.
+    /// Whether this call is passed on, if no earlier rule refuses it.
     #[must_use]
     pub fn has(self, call: &Call, arch: Arch) -> bool {
         let Some(known) = Syscall::from_number(arch, call.number) else { return false };
         self.rules(known).any(|rule| rule.tests.iter().all(|test| test.holds(&call.arguments)))
     }
 
-    /// Whether calls of this name are, with some arguments.
+    /// Whether calls of this name are passed on, for some arguments at least.
     #[must_use]
     pub fn has_some(self, call: Syscall) -> bool {
         self.rules(call).next().is_some()

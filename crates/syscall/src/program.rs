@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Action, Instruction};
 
-/// What the kernel loads.
+/// A filter that the kernel can load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     /// The instructions, for `palisade_sys::seccomp::install`.
@@ -19,13 +19,13 @@ pub(crate) const LIMIT: usize = 4096;
 pub(crate) const LOAD: u16 = 0x20;
 /// Skips `k` instructions.
 pub(crate) const JUMP: u16 = 0x05;
-/// Is the loaded value `k`?
+/// Skips `jt` instructions if the loaded value is `k`, else `jf`.
 pub(crate) const IF_EQUAL: u16 = 0x15;
-/// Is the loaded value at least `k`?
+/// The same if the loaded value is at least `k`.
 pub(crate) const IF_AT_LEAST: u16 = 0x35;
-/// Does the loaded value share a bit with `k`?
+/// The same if the loaded value shares a bit with `k`.
 pub(crate) const IF_ANY_BIT: u16 = 0x45;
-/// Answers `k`.
+/// Returns `k` as the filter's result.
 pub(crate) const RETURN: u16 = 0x06;
 
 /// Offsets in `struct seccomp_data`.
@@ -42,7 +42,7 @@ const RETURN_ERRNO: u32 = 0x0005_0000;
 pub(crate) const RETURN_USER_NOTIF: u32 = 0x7fc0_0000;
 const RETURN_ALLOW: u32 = 0x7fff_0000;
 
-/// What a filter returns for an action.
+/// The value that a filter returns for an action.
 pub(crate) fn verdict(action: Action) -> u32 {
     match action {
         Action::Allow => RETURN_ALLOW,
@@ -50,7 +50,7 @@ pub(crate) fn verdict(action: Action) -> u32 {
         Action::Errno(errno) => RETURN_ERRNO | u32::from(errno.number()),
         Action::KillProcess => RETURN_KILL_PROCESS,
         Action::Notify => RETURN_USER_NOTIF,
-        // The kernel leaves this part of the answer aside; the listener looks at it (`Filter::refusal`).
+        // The kernel ignores the low bits for this action. The listener reads them (`Filter::refusal`).
         Action::Refuse(errno) => RETURN_USER_NOTIF | u32::from(errno.number()),
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refused calls that are told: a listener gives the filter's error in its place.
+//! Makes refused calls visible: a listener returns the filter's error and reports the call.
 
 use crate::ids;
 use crate::modes::{self, MODES_LIST};
@@ -7,20 +7,20 @@ use crate::program::{IF_ANY_BIT, IF_AT_LEAST, IF_EQUAL, JUMP, LOAD, RETURN, RETU
 use crate::rules::{BROKER_LIST, DENY_LIST};
 use crate::{Action, Call, Errno, Filter, Instruction, Rule, Rules, Syscall};
 
-/// Calls that no other wall holds: what is typed into a terminal is run by the shell outside, keyrings are the user's in
-/// every namespace. Nor does one hold the modes of `data/modes.list`, and families of sockets that no network namespace
-/// has. The kernel refuses these by itself: a compromised listener could let a call be made.
+/// Calls that no other wall refuses: the shell outside executes what is typed into a terminal, and keyrings belong to
+/// the user in every namespace. The same is true of the modes in `data/modes.list` and of socket families that no
+/// network namespace has. The kernel must refuse these by itself: a compromised listener could let a call be made.
 const KERNELS_OWN: [&str; 4] = ["ioctl", "add_key", "request_key", "keyctl"];
 
-/// Calls that C libraries and language runtimes try at each start, and do without: a listener would have to be awake in
-/// every launch, and what it told would be no news to anybody.
+/// Calls that C libraries and language runtimes try at each start and can do without. Passing them on would wake a
+/// listener in every launch, and the reports would be of no use.
 const TRIED_AT_EACH_START: [&str; 2] = ["clone3", "openat2"];
 
 impl Rules {
-    /// These rules, with what they refuse passed on to a listener that gives the same error. A listener that is gone
-    /// refuses all the same: the kernel answers ENOSYS.
+    /// Passes refused calls on to a listener, which returns the same error. If the listener is gone, they are still
+    /// refused: the kernel answers ENOSYS.
     ///
-    /// Numbers that the table doesn't know stay the kernel's to refuse.
+    /// The filter itself still refuses numbers that the table doesn't know.
     #[must_use]
     pub fn telling(mut self) -> Self {
         for (call, rule) in self.each_rule() {
@@ -44,7 +44,7 @@ fn is_told(call: Syscall, rule: &Rule) -> bool {
         || ids::refuses(call, rule))
 }
 
-/// Why the built-in lists refuse a call with this error; `None`: they don't, a policy does.
+/// Why the built-in lists refuse a call with this error. `None`: they don't, so a policy does.
 #[must_use]
 pub fn reason(call: Syscall, errno: Errno) -> Option<&'static str> {
     let listed = BROKER_LIST.iter().chain(MODES_LIST.iter()).filter(|(of, _rule)| *of == call);
@@ -57,8 +57,8 @@ pub fn reason(call: Syscall, errno: Errno) -> Option<&'static str> {
 }
 
 impl Filter {
-    /// The error that a listener has to give in this filter's place; `None` if the filter passes the call on for
-    /// something else. A filter that can't be followed, of which there is none, refuses everything.
+    /// The error that the listener has to return in place of this filter. `None` if the filter passes the call on for
+    /// another reason. A filter that can't be evaluated refuses everything; the compiler makes no such filter.
     #[must_use]
     pub fn refusal(&self, call: &Call) -> Option<Errno> {
         const DATA: u32 = 0xffff;
@@ -67,7 +67,7 @@ impl Filter {
         u16::try_from(answer & DATA).ok().filter(|_number| told).and_then(Errno::new)
     }
 
-    /// What the kernel would get, as far as filters are written here.
+    /// The result that the kernel would get. Knows only the instructions that the compiler writes.
     fn run(&self, call: &Call) -> Option<u32> {
         let (mut value, mut at) = (0, 0usize);
         loop {
@@ -93,7 +93,7 @@ impl Filter {
     }
 }
 
-/// 32 bits of `struct seccomp_data`.
+/// Loads 32 bits of `struct seccomp_data`.
 fn load(call: &Call, offset: u32) -> Option<u32> {
     match offset {
         0 => Some(call.number),
@@ -140,7 +140,7 @@ mod tests {
         for name in TRIED_AT_EACH_START {
             assert_eq!(decide(name, [0; 6]), Action::Errno(Errno::ENOSYS));
         }
-        // What no other wall holds: TIOCSTI, the set-user-id bit, keyrings, AF_VSOCK, a netlink protocol.
+        // Calls that no other wall refuses: TIOCSTI, the set-user-ID bit, keyrings, AF_VSOCK, a netlink protocol.
         for (name, arguments, errno) in [
             ("ioctl", [0, 0x5412, 0, 0, 0, 0], Errno::EPERM),
             ("chmod", [0, 0o4755, 0, 0, 0, 0], Errno::EPERM),

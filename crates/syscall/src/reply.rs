@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Answers of a policy's own to certain calls.
+//! Syscall replies that a policy states for certain calls.
 
 use crate::arguments::arguments;
 use crate::rules::{BROKER_LIST, NEEDED};
 use crate::{Action, Errno, Error, Rule, Rules, Syscall, list};
 
-/// What a policy answers a call with.
+/// The reply that a policy states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyAction {
-    /// It is made.
+    /// The call is made.
     Allow,
     /// The user is asked.
     Ask,
-    /// It isn't made, and returns this.
+    /// The call isn't made, and returns this value.
     Return(i64),
-    /// It isn't made, and fails.
+    /// The call isn't made, and fails.
     Deny(Errno),
 }
 
@@ -28,7 +28,7 @@ impl ReplyAction {
         }
     }
 
-    /// What the filter does: what it can it answers itself.
+    /// The filter's action. The filter answers by itself where it can.
     #[must_use]
     pub const fn action(self) -> Action {
         match self {
@@ -44,16 +44,16 @@ impl ReplyAction {
 pub(crate) const LOADING: [&str; 10] =
     ["arch_prctl", "close", "fstat", "mmap", "mprotect", "munmap", "newfstatat", "openat", "pread64", "read"];
 
-/// Calls that hardly any program makes: the vDSO answers them. An answer of ours would never be heard, and be no error
-/// either.
+/// Calls that programs rarely make, because the vDSO answers them. A reply to one would have no effect and cause no
+/// error, so it is refused.
 const IN_THE_VDSO: [&str; 5] = ["clock_getres", "clock_gettime", "getcpu", "gettimeofday", "time"];
 
-/// Checks an answer, and makes a rule of it. `when` is a condition as in `data/deny.list`, or empty.
+/// Checks a reply, and makes a rule of it. `when` is a condition as in `data/deny.list`, or empty.
 ///
 /// # Errors
-/// An unknown call; a condition that can't be read, or is about an address or about an argument that the call hasn't;
-/// an answer with which no program would start or end, or that no program would hear; a call allowed that is judged by
-/// its path.
+/// An unknown call. A condition that can't be parsed, or is about an address or an argument that the call doesn't
+/// have. A reply with which no program could start or end, or that no program would receive. An allowed call that is
+/// judged by its path.
 pub fn rule(name: &str, when: &str, given: ReplyAction, reason: &str) -> Result<(Syscall, Rule), Error> {
     let call: Syscall = name.parse()?;
     let tests = match when.trim() {
@@ -86,7 +86,7 @@ pub fn rule(name: &str, when: &str, given: ReplyAction, reason: &str) -> Result<
     Ok((call, Rule { action: given.action(), tests, condition, reason: reason.to_owned() }))
 }
 
-/// The error of this name.
+/// Looks up an error by its name.
 ///
 /// # Errors
 /// [`Error::UnknownErrno`] with the nearest known name.
@@ -98,7 +98,7 @@ pub fn errno(name: &str) -> Result<Errno, Error> {
 }
 
 impl Rules {
-    /// These rules, with others tried before those that the calls have.
+    /// Adds rules that are tried before the existing ones.
     #[must_use]
     pub fn answered(mut self, answers: Vec<(Syscall, Rule)>) -> Self {
         for (call, rule) in answers.into_iter().rev() {
@@ -107,7 +107,7 @@ impl Rules {
         self
     }
 
-    /// These rules, with calls passed on unless another rule answers them.
+    /// Adds rules that pass calls on, unless another rule answers them.
     ///
     /// # Errors
     /// [`Error::UnknownCall`].
@@ -118,7 +118,7 @@ impl Rules {
         Ok(self)
     }
 
-    /// These rules, with every opening passed on unless another rule answers it.
+    /// Adds rules that pass every open on, unless another rule answers it.
     ///
     /// # Errors
     /// None: the names are known.

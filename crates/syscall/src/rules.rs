@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is denied, when, and why.
+//! Rules: which calls are denied, under which conditions, and why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,21 +14,21 @@ use crate::{Arch, Error, Numbers, Syscall};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {
-    /// Makes it.
+    /// The kernel makes the call.
     Allow,
-    /// Doesn't make it; the caller gets this error.
+    /// The call isn't made; the caller gets this error.
     Errno(Errno),
-    /// Doesn't make it; the caller is told that it was: 0.
+    /// The call isn't made; the caller gets 0, as after a success.
     Pretend,
-    /// Ends the whole process as by SIGSYS.
+    /// The kernel ends the whole process, as by SIGSYS.
     KillProcess,
-    /// Passes it on to the filter's listener, which answers.
+    /// The call is passed on to the filter's listener, which answers.
     Notify,
-    /// Passes it on to the filter's listener, which tells of it and gives the caller this error.
+    /// The call is passed on to the filter's listener, which reports it and returns this error.
     Refuse(Errno),
 }
 
-/// An error number, 1 to 4095: what the kernel passes on from a filter.
+/// An error number from 1 to 4095, which the kernel passes on from a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Errno(u16);
 
@@ -44,7 +44,7 @@ impl Errno {
     /// "No such address family."
     pub const EAFNOSUPPORT: Self = Self(97);
 
-    /// The error with this number, if the kernel would pass it on unchanged.
+    /// The error with this number, if the kernel would pass the number on unchanged.
     #[must_use]
     pub const fn new(number: u16) -> Option<Self> {
         if number >= 1 && number <= 4095 { Some(Self(number)) } else { None }
@@ -56,7 +56,7 @@ impl Errno {
         self.0
     }
 
-    /// The error of this name.
+    /// Looks up an error by its name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let (_, number) = Self::names().find(|(known, _)| *known == name)?;
@@ -96,24 +96,24 @@ impl fmt::Display for Action {
 /// How much of an argument a test looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Width {
-    /// The low 32 bits: right for what the kernel declares as `int`.
+    /// The low 32 bits. Right for arguments that the kernel declares as `int`.
     Low,
     /// All 64 bits.
     Full,
 }
 
-/// What a test asks of an argument.
+/// What a test compares an argument with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Question {
-    /// Is it one of these?
+    /// The argument is one of these values.
     In(Vec<u64>),
-    /// Is it none of these?
+    /// The argument is none of these values.
     NotIn(Vec<u64>),
-    /// Does it share a bit with this mask?
+    /// The argument shares a bit with this mask.
     Has(u64),
 }
 
-/// A question about one argument, answered from its value alone: what it points at can't be trusted.
+/// A test of one argument by its value alone: the memory that it points to can change.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Test {
     argument: u8,
@@ -122,7 +122,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// A question about argument 0 to 5; `None` for another one. Values are cut to `width`.
+    /// A test of argument 0 to 5; `None` for another index. The values are cut to `width`.
     #[must_use]
     pub fn new(argument: u8, width: Width, question: Question) -> Option<Self> {
         let cut = |value: u64| match width {
@@ -143,19 +143,19 @@ impl Test {
         self.argument
     }
 
-    /// How much of it.
+    /// How much of the argument is compared.
     #[must_use]
     pub fn width(&self) -> Width {
         self.width
     }
 
-    /// What is asked.
+    /// The comparison.
     #[must_use]
     pub fn question(&self) -> &Question {
         &self.question
     }
 
-    /// Whether the arguments are as it asks.
+    /// Whether the test holds for these arguments.
     #[must_use]
     pub fn holds(&self, arguments: &[u64; 6]) -> bool {
         let whole = arguments[usize::from(self.argument)];
@@ -171,16 +171,16 @@ impl Test {
     }
 }
 
-/// One answer to a call, with its reason.
+/// One action for a call, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The answer.
     pub action: Action,
-    /// All must hold; none means always.
+    /// All tests must hold. An empty list always holds.
     pub tests: Vec<Test>,
     /// The tests as they were written, with the names of the values.
     pub condition: String,
-    /// For whoever asks why.
+    /// The reason, for users who ask.
     pub reason: String,
 }
 
@@ -191,23 +191,24 @@ pub struct Call {
     pub audit_arch: u32,
     /// The number, with bit 30 set for x32.
     pub number: u32,
-    /// Registers as they are, also those that the call doesn't use.
+    /// The six argument registers, including those that the call doesn't use.
     pub arguments: [u64; 6],
 }
 
-/// What happens for every call that a program can make.
+/// The action for every call that a program can make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
-    /// Known calls without a rule that matches.
+    /// The action for known calls if no rule matches.
     pub default: Action,
-    /// Numbers that the table doesn't know: newer than it, or of the x32 interface (bit 30).
+    /// The action for numbers that the table doesn't know: newer calls, and the x32 interface (bit 30).
     pub unknown: Action,
-    /// Calls by another architecture's entry, such as `int 0x80` on x86-64: their numbers mean other calls.
+    /// The action for calls through another architecture's entry, such as `int 0x80` on x86-64. Their numbers mean
+    /// other calls.
     pub foreign: Action,
     calls: BTreeMap<Syscall, Vec<Rule>>,
 }
 
-/// Calls without which a launch can't begin or end under the filter.
+/// Calls that a launch needs to start or end under the filter.
 pub(crate) const NEEDED: [&str; 4] = ["execve", "exit", "exit_group", "rt_sigreturn"];
 
 pub(crate) static DENY_LIST: LazyLock<Rules> = LazyLock::new(|| {
@@ -230,7 +231,7 @@ pub(crate) static DATAGRAM_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(
     crate::list::parse(include_str!("data/datagrams.list")).expect("data/datagrams.list parses")
 });
 
-/// Calls by which a program would write names, or change one that writes them, behind the broker's back.
+/// Calls that could write names without the broker, or change a call that does.
 const PAST_THE_BROKER: [&str; 22] = [
     "bpf",
     "chroot",
@@ -257,11 +258,11 @@ const PAST_THE_BROKER: [&str; 22] = [
 ];
 
 impl Rules {
-    /// Rules that answer every known call alike, to begin from.
+    /// Rules that give every known call the same action, as a starting point.
     ///
-    /// Unknown numbers answer ENOSYS: a program that tries a newer call has another way for older kernels,
-    /// and it is what the kernel itself says of x32 where that isn't configured. A foreign entry ends the
-    /// process: no errno would be understood by a program of another architecture, and SIGSYS is a clear end.
+    /// Unknown numbers answer ENOSYS: a program that tries a newer call has a fallback for older kernels, and the
+    /// kernel itself answers this for x32 where x32 isn't configured. A foreign entry ends the process: a program of
+    /// another architecture would not understand an errno, and SIGSYS is a clear end.
     #[must_use]
     pub fn new(default: Action) -> Self {
         Self {
@@ -278,10 +279,10 @@ impl Rules {
         DENY_LIST.clone()
     }
 
-    /// Reads a list in the format that `data/deny.list` describes; what it doesn't name is allowed.
+    /// Parses a list in the format that `data/deny.list` describes. Calls that the list doesn't name are allowed.
     ///
     /// # Errors
-    /// [`Error::Line`] or [`Error::UnknownCall`] for the first line that is wrong.
+    /// [`Error::Line`] or [`Error::UnknownCall`] for the first invalid line.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut rules = Self::new(Action::Allow);
         for (call, rule) in crate::list::parse(text)? {
@@ -290,12 +291,12 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Puts a rule before those that `call` has.
+    /// Inserts a rule before the existing rules of `call`.
     pub(crate) fn put_first(&mut self, call: Syscall, rule: Rule) {
         self.calls.entry(call).or_default().insert(0, rule);
     }
 
-    /// Puts rules before the first of `call`'s that would let it be made. Those that refuse it stay in front.
+    /// Inserts rules before the first rule of `call` that allows it. Rules that refuse it stay in front.
     pub(crate) fn put_before_made(&mut self, call: Syscall, added: Vec<Rule>) {
         let rules = self.calls.entry(call).or_default();
         let makes = |rule: &Rule| matches!(rule.action, Action::Allow | Action::Notify);
@@ -303,12 +304,12 @@ impl Rules {
         rules.splice(place..place, added);
     }
 
-    /// Appends a rule for `call`; the first that matches answers.
+    /// Appends a rule for `call`. The first rule that matches decides.
     pub fn add(&mut self, call: Syscall, rule: Rule) {
         self.calls.entry(call).or_default().push(rule);
     }
 
-    /// These rules with some calls wholly allowed and others wholly refused (EPERM). A name in both is refused.
+    /// Allows some calls and refuses others (EPERM), whatever their arguments. A name in both lists is refused.
     ///
     /// # Errors
     /// [`Error::UnknownCall`] with the nearest known name; [`Error::NeededCall`].
@@ -330,16 +331,15 @@ impl Rules {
         Ok(self)
     }
 
-    /// These rules, with the calls passed on that a broker answers (`data/broker.list`). What is refused anyway
-    /// stays refused.
+    /// Passes on the calls that a broker answers (`data/broker.list`). Calls that are already refused stay refused.
     ///
     /// # Errors
-    /// [`Error::PastTheBroker`] when a call is allowed by which the broker could be got around.
+    /// [`Error::PastTheBroker`] if an allowed call could bypass the broker.
     pub fn brokered(mut self) -> Result<Self, Error> {
         for name in PAST_THE_BROKER {
             let call: Syscall = name.parse()?;
             let rules = self.of(call);
-            // A question may be answered with yes.
+            // The user may answer a question with yes.
             let may = |rule: &Rule| matches!(rule.action, Action::Allow | Action::Notify);
             if (rules.is_empty() && self.default == Action::Allow) || rules.iter().any(may) {
                 return Err(Error::PastTheBroker { name });
@@ -351,8 +351,8 @@ impl Rules {
         Ok(self)
     }
 
-    /// Brokered rules with which unix datagram sockets may be made, and what is sent is passed on
-    /// (`data/datagrams.list`), whatever else the policy says of such calls. What it refuses stays refused.
+    /// Brokered rules that allow unix datagram sockets and pass their messages on (`data/datagrams.list`), whatever
+    /// the policy states about these calls. What the policy refuses stays refused.
     #[must_use]
     pub fn with_datagrams(mut self) -> Self {
         for (call, rules) in &mut self.calls {
@@ -367,8 +367,7 @@ impl Rules {
         self
     }
 
-    /// Rules with which only connections are passed on: for a command that may change what paths mean, of which names
-    /// can't be kept.
+    /// Passes on only connections. For a command that may change what paths mean, so that names can't be protected.
     #[must_use]
     pub fn connecting(mut self) -> Self {
         let connections = BROKER_LIST.iter().filter(|(call, _)| call.name() == "connect");
@@ -378,7 +377,7 @@ impl Rules {
         self
     }
 
-    /// Brokered rules, with the calls passed on too by which a command is learned (`data/learn.list`).
+    /// Brokered rules that also pass on the calls from which a command is learned (`data/learn.list`).
     ///
     /// # Errors
     /// Those of [`brokered`](Self::brokered).
@@ -390,10 +389,10 @@ impl Rules {
         Ok(rules)
     }
 
-    /// These rules, with every call that isn't among `allowed` passed on too, unless it is refused anyway. Returns the
-    /// numbers of those calls: also of those that a broker answers for another reason.
+    /// Also passes on every call that isn't in `allowed`, unless it is refused already. Returns the numbers of these
+    /// calls, including those that a broker answers for another reason.
     ///
-    /// Calls without which a launch can't begin or end are never passed on.
+    /// Calls that a launch needs to start or end are never passed on.
     #[must_use]
     pub fn watched(mut self, allowed: &BTreeSet<Syscall>, arch: Arch) -> (Self, Numbers) {
         let mut numbers = Numbers::default();
@@ -404,8 +403,8 @@ impl Rules {
         (self, numbers)
     }
 
-    /// These rules, with `execve` passed on too: whoever puts down what programs call has to know when one becomes
-    /// another. It is added to `numbers`.
+    /// Also passes on `execve`, and adds it to `numbers`. A recorder of calls must know when a process executes
+    /// another program.
     #[must_use]
     pub fn executing(mut self, numbers: &mut Numbers, arch: Arch) -> Self {
         if let Ok(call) = "execve".parse::<Syscall>()
@@ -417,7 +416,7 @@ impl Rules {
         self
     }
 
-    /// These rules, with every call that isn't among `allowed` answered so: where there is nobody to pass it on to.
+    /// Gives `action` to every call that isn't in `allowed`. For filters without a listener.
     #[must_use]
     pub fn only(mut self, allowed: &BTreeSet<Syscall>, action: Action, arch: Arch) -> Self {
         for (call, _number) in self.outside(allowed, arch) {
@@ -426,7 +425,7 @@ impl Rules {
         self
     }
 
-    /// Calls that aren't among `allowed` and could be made.
+    /// Calls that aren't in `allowed` and that the rules don't refuse.
     fn outside(&self, allowed: &BTreeSet<Syscall>, arch: Arch) -> Vec<(Syscall, u32)> {
         let refused = |rule: &Rule| {
             rule.tests.is_empty()
@@ -442,8 +441,8 @@ impl Rules {
             .collect()
     }
 
-    /// Rules for a program that serves a socket which it is given: what it would bind and listen at is passed on. It
-    /// has no sockets but those of files and abstract names.
+    /// Rules for a program that serves a given socket: its `bind` and `listen` calls are passed on. It can make only
+    /// unix sockets.
     ///
     /// # Errors
     /// None: the names are known.
@@ -482,7 +481,7 @@ impl Rules {
         self.calls.iter().map(|(call, rules)| (*call, rules.as_slice()))
     }
 
-    /// What happens for one call: the definition that a compiled filter must agree with.
+    /// The action for one call. This is the definition that a compiled filter must match.
     #[must_use]
     pub fn decide(&self, arch: Arch, call: &Call) -> Action {
         if call.audit_arch != arch.audit() {
@@ -528,7 +527,7 @@ mod tests {
         }
     }
 
-    /// The tests on the kernel execute what the list has; this one sees what it no longer has.
+    /// The tests on the kernel execute what the list contains. This one notices a rule that is missing.
     #[test]
     fn the_deny_list_has_what_is_promised() {
         let promised = "io_uring_setup io_uring_enter io_uring_register userfaultfd ptrace process_vm_readv \
@@ -552,7 +551,7 @@ mod tests {
             assert_eq!(decide("clone", first(1 << bit | 17)), Action::Errno(Errno::EPERM), "bit {bit}");
             assert_eq!(decide("unshare", first(1 << bit)), Action::Errno(Errno::EPERM), "bit {bit}");
         }
-        // What fork and pthread_create ask for.
+        // The flags of fork and pthread_create.
         assert_eq!(decide("clone", first(0x0120_0011)), Action::Allow);
         assert_eq!(decide("clone", first(0x003d_0f00)), Action::Allow);
         for request in [0x5412, 0x541c, 0x5423] {

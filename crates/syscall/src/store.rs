@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was learned: which binary makes which calls, and which binaries run under which profile.
+//! The store of learned calls: which binary makes which calls, and which binaries run under which profile.
 //!
-//! A call is learned of a binary under a profile: what python was seen to do for one of them permits nothing to another,
-//! since whoever writes a script decides what its interpreter calls. Calls that no binary made can be stated for a
-//! profile (imported). What a command without a profile is kept for is a [`Key`] of its program.
+//! A call is learned for a binary under a profile. What python did under one profile permits nothing under another,
+//! because the script decides what its interpreter calls. Calls that no binary made can be stated for a profile
+//! (imported). For a command without a profile, calls are kept under the [`Key`] of its program.
 //!
-//! - [`Key`]: what calls are kept for; [`word`]: which of them a user means
-//! - [`Binary`], [`Learned`], [`Known`]: what comes out
-//! - `change`: what goes in
+//! - [`Key`]: the owner of learned calls; [`word`]: which key a user's word means
+//! - [`Binary`], [`Learned`], [`Known`]: results of reading
+//! - `change`: writing
 //! - `layout`: the tables
 //!
-//! Every change is one transaction that is on the disk when it returns, and changes the main file, so that its
-//! fingerprint tells whether anything was learned since. What changes nothing leaves the file as it is.
+//! Every change is one transaction. It is on the disk when the call returns, and it changes the main file, so the
+//! file's fingerprint shows whether anything was learned since. A call that changes nothing leaves the file as it is.
 
 mod binary;
 mod change;
@@ -43,13 +43,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store at `file` for writing; makes it (mode 0600), with its directories (0700), if there is none.
+    /// Opens the store at `file` for writing. If there is none, makes it (mode 0600) with its directories (0700).
     ///
     /// # Errors
-    /// When it can't be made, opened or believed, is locked, damaged or a newer program's.
+    /// When the store can't be made or opened, isn't trusted (its owner or mode is wrong), is locked or damaged, or
+    /// was written by a newer program.
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         let place = Place::make(file)?;
-        // Others may make one or take one away meanwhile, but not for ever.
+        // Other processes may make or remove the file meanwhile, but not forever.
         for _attempt in 0..4 {
             match Self::connect(&place, true)? {
                 Some(store) => return Ok(store),
@@ -59,10 +60,11 @@ impl Store {
         Err(StoreError::Busy { path: place.file })
     }
 
-    /// Opens the store at `file` for reading; none if there is none. Makes nothing.
+    /// Opens the store at `file` for reading. `None` if there is none; makes nothing.
     ///
     /// # Errors
-    /// When it can't be opened or believed, is locked, damaged or a newer program's.
+    /// When the store can't be opened, isn't trusted (its owner or mode is wrong), is locked or damaged, or was
+    /// written by a newer program.
     pub fn read(file: &Path) -> Result<Option<Self>, StoreError> {
         match Place::find(file)? {
             Some(place) => Self::connect(&place, false),
@@ -75,19 +77,19 @@ impl Store {
         let Some(identity) = place.identity()? else { return Ok(None) };
         match layout::connect(&place.file, write) {
             Ok(connection) => Ok(Some(Self { place: place.clone(), identity, connection })),
-            // It was taken away in the middle of it.
+            // Another process removed the file meanwhile.
             Err(StoreError::Sqlite { .. }) if place.identity()? != Some(identity) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The file.
+    /// The path of the store.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.place.file
     }
 
-    /// The profiles of which anything is known, by name.
+    /// The names of all profiles, in order.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -100,9 +102,9 @@ impl Store {
         })
     }
 
-    /// What is known of a profile: first what was stated for it, if anything, then each binary that ran under it
-    /// with the calls learned of it there, by path. Names of calls that this build doesn't know are
-    /// left out; a profile that nothing is known of is empty.
+    /// What is known of a profile: first the calls that were stated for it, if any; then each binary that ran under
+    /// it, by path, with the calls that were learned for it there. Names of calls that this build doesn't know are
+    /// left out. The result is empty for an unknown profile.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -138,7 +140,7 @@ impl Store {
         })
     }
 
-    /// What calls are kept for, in order, with how much is known of each.
+    /// All keys, in order, with a summary of each.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -152,7 +154,7 @@ impl Store {
         self.profiles()?.into_iter().map(summary).collect()
     }
 
-    /// Who has a call: every profile and program, or only the one of this name.
+    /// The keys for which a call is known: all profiles and programs, or only the one with this name.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -170,8 +172,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Every call that is known of a profile, whichever binary made it; none if nothing was ever learned for it. A
-    /// profile that was learned and made no call outside the base is an empty set.
+    /// Every call that is known for a profile, whichever binary made it. `None` if the profile was never learned. A
+    /// profile that was learned and made no call outside the base has an empty set.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -180,7 +182,7 @@ impl Store {
         Ok(names.map(|names| names.iter().filter_map(|name| name.parse().ok()).collect()))
     }
 
-    /// Names of calls that are known of a profile, but not to this build: [`Store::allowed`] leaves them out.
+    /// Names of calls that are known for a profile but not to this build. [`Store::allowed`] leaves them out.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -251,7 +253,7 @@ impl Store {
         })
     }
 
-    /// Reads as of one moment.
+    /// Reads from one consistent snapshot.
     fn reading<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let failed = |source| StoreError::of("read", &self.place.file, source);
         let transaction = self.connection.unchecked_transaction().map_err(failed)?;
@@ -259,18 +261,18 @@ impl Store {
     }
 }
 
-/// The binary in a row that begins with its path and hash.
+/// Reads a binary from a row that begins with its path and hash.
 fn binary(row: &Row<'_>) -> rusqlite::Result<Binary> {
     Ok(Binary { path: PathBuf::from(OsString::from_vec(row.get(0)?)), hash: row.get(1)? })
 }
 
-/// The call in a column, if there is one that this build knows.
+/// Reads a call from a column. `None` if this build doesn't know its name.
 fn call(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Syscall>> {
     let name: Option<String> = row.get(column)?;
     Ok(name.and_then(|name| name.parse().ok()))
 }
 
-/// A time in seconds since 1970.
+/// Converts seconds since 1970.
 fn time(seconds: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }

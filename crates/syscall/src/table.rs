@@ -39,7 +39,7 @@ impl Arch {
 /// A system call that at least one supported architecture has.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Syscall {
-    // First, so that the order is by name.
+    // The first field, so that the derived order is by name.
     name: &'static str,
     x86_64: Option<u32>,
     aarch64: Option<u32>,
@@ -52,7 +52,7 @@ impl Syscall {
         self.name
     }
 
-    /// The number, where the architecture has the call.
+    /// The number of the call. `None` if the architecture doesn't have the call.
     #[must_use]
     pub const fn number(self, arch: Arch) -> Option<u32> {
         match arch {
@@ -77,7 +77,7 @@ impl Syscall {
     }
 }
 
-/// Names of calls, in order.
+/// The names of calls, in order.
 pub fn names(calls: &BTreeSet<Syscall>) -> Vec<&'static str> {
     calls.iter().map(|call| call.name()).collect()
 }
@@ -145,7 +145,7 @@ static BY_NUMBER: LazyLock<[Vec<Option<Syscall>>; 2]> = LazyLock::new(|| {
     })
 });
 
-/// Lines that don't parse are skipped; a test proves that there are none.
+/// Invalid lines are skipped. A test proves that there are none.
 fn lines(text: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let (number, name) = line.split_once(' ')?;
@@ -153,9 +153,9 @@ fn lines(text: &'static str) -> impl Iterator<Item = (u32, &'static str)> {
     })
 }
 
-/// The known name with the fewest edits, if those are few enough to be a slip.
+/// The most similar known name, if it is similar enough to be a typing error.
 fn nearest(name: &str) -> Option<&'static str> {
-    // A caller may hand over any text; no name is longer than 23 bytes.
+    // The caller may pass any text. No name is longer than 23 bytes.
     if name.len() > 40 {
         return None;
     }

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens for a call behind the filter: who else judges it, and what about.
+//! States what happens to a call behind the filter: which other walls judge it, and by what.
 
 use crate::{Errno, Error, Syscall};
 use std::fmt;
 use std::sync::LazyLock;
 
-/// Who judges a call that the filter lets be made.
+/// The wall that judges a call which the filter allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// The broker, for what the filter passes on to it.
+    /// The broker, for calls that the filter passes on to it.
     Broker,
     /// Landlock.
     Landlock,
-    /// A namespace of the sandbox's own.
+    /// A namespace of the sandbox.
     Namespace,
-    /// The kernel, because nobody inside has capabilities.
+    /// The kernel's own checks: no process inside has capabilities.
     Kernel,
 }
 
-/// What one of them does with a call.
+/// What one wall does with a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wall {
-    /// Who.
+    /// The wall.
     pub by: By,
-    /// The error, if every such call gets it.
+    /// The error, if every such call fails.
     pub errno: Option<Errno>,
-    /// What, in words.
+    /// A description.
     pub words: String,
     calls: Vec<Syscall>,
 }
@@ -35,7 +35,7 @@ static WALLS: LazyLock<Vec<Wall>> = LazyLock::new(|| {
     parse(include_str!("data/walls.list")).expect("data/walls.list parses")
 });
 
-/// What happens for a call, in the order in which it happens.
+/// The walls that judge a call, in their order.
 pub fn of(call: Syscall) -> impl Iterator<Item = &'static Wall> {
     WALLS.iter().filter(move |wall| wall.calls.contains(&call))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The compiled filter does what the rules say, for every call.
+//! Tests that the compiled filter agrees with the rules, for every call.
 #![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use crate::interpreter::run;
@@ -28,7 +28,7 @@ fn agree(rules: &Rules) -> Result<(), TestCaseError> {
         for number in numbers() {
             agree_with(&filter, rules, arch, number)?;
         }
-        // i386, the other architecture, nothing at all.
+        // i386, the other architecture, no architecture at all.
         for audit_arch in [0x4000_0003, 0xc000_003e, 0xc000_00b7, 0, u32::MAX] {
             for number in [0, 11, 59, 101, 0x4000_0000 + 101] {
                 let call = Call { audit_arch, number, arguments: [0; 6] };
@@ -58,11 +58,11 @@ proptest! {
         }
     }
 
-    /// One more denial never makes the kernel make a call that it didn't.
+    /// A further denial never lets the kernel make a call that it didn't make before.
     #[test]
     fn a_denial_never_widens(rules in rules(0..40), index in 0usize..400, arguments: [u64; 6]) {
         let denied = Syscall::all().nth(index % Syscall::all().count()).unwrap();
-        // Those that every program needs can't be denied.
+        // Calls that every program needs can't be denied.
         let Ok(narrower) = rules.clone().with(&[], &[denied.name()]) else { return Ok(()) };
         for number in 0..600 {
             let call = Call { audit_arch: Arch::X86_64.audit(), number, arguments };
@@ -75,7 +75,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What one rule leaves loaded is used by the next only where that is sure.
+    /// A value that one rule left loaded is used by the next rule only where it is certainly loaded.
     #[test]
     fn many_rules_for_one_call(
         list in proptest::collection::vec((action(), proptest::collection::vec(test(0..2), 0..3)), 1..6),
@@ -88,8 +88,8 @@ proptest! {
     }
 }
 
-/// Two answers written one after the other, a chain of every length around the reach of a conditional
-/// jump, and a comparison that leads to both: one may still be reached when the other just isn't.
+/// Two answers, one after the other, behind a chain of every length around the reach of a conditional jump, and a
+/// comparison that leads to both. One answer may still be within reach when the other just isn't.
 #[test]
 fn jumps_at_the_edge_of_their_reach() {
     let errno = |number| Action::Errno(Errno::new(number).unwrap());
@@ -127,10 +127,10 @@ fn jumps_at_the_edge_of_their_reach() {
 }
 
 proptest! {
-    // Fewer, for each takes seconds.
+    // Only a few cases, because each takes seconds.
     #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Long enough that jumps don't reach: the far ones need their stepping stones.
+    /// Programs so long that jumps don't reach: the far ones need intermediate jumps.
     #[test]
     fn programs_with_far_jumps(rules in rules(300..400)) {
         agree(&rules)?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What calls cost under the filters that sandboxes get: without a broker, and with one.
+//! Measures what calls cost under the filters that sandboxes get: without a broker, and with one.
 //!
-//! While a filter is loaded the kernel runs it once for every number, with no arguments to read, and keeps a bitmap
-//! of those that it allows: these calls never run the filter again. One load of an argument on the way takes a call
-//! out of that bitmap. Up to the first such load only number and architecture decide what runs, so one run with any
-//! arguments shows whether there is one.
+//! When a filter is loaded, the kernel runs it once for every number, without arguments, and keeps a bitmap of the
+//! calls that it allows. These calls never run the filter again. If the filter loads an argument, the call isn't in
+//! that bitmap. Up to the first such load only number and architecture matter, so one run with any arguments shows
+//! whether there is a load.
 #![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use crate::interpreter::{Run, run};
@@ -14,7 +14,7 @@ use palisade_syscall::{Action, Arch, Call, Filter, Rules, Syscall, compile};
 /// Offsets in `struct seccomp_data`.
 const NUMBER_AND_ARCHITECTURE: [usize; 2] = [0, 4];
 
-/// The calls that programs make all the time, and for which the way through the filter has to be free.
+/// The calls that programs make all the time. They must be in the bitmap.
 const EVERYDAY: &str = "read write readv writev pread64 pwrite64 lseek close close_range fstat stat lstat newfstatat \
     statx access faccessat faccessat2 readlink readlinkat getdents64 getcwd chdir fchdir fcntl flock ftruncate fsync \
     dup dup2 dup3 pipe pipe2 mmap munmap mprotect mremap madvise brk futex clock_gettime clock_nanosleep nanosleep \
@@ -37,7 +37,7 @@ fn named(name: &str) -> Syscall {
     name.parse().unwrap()
 }
 
-/// By name, with the offsets: each is a call that runs the filter every time.
+/// The calls that run the filter every time, by name, with the offsets that it loads.
 #[test]
 fn only_these_calls_have_an_argument_read() {
     let expected: &[(&str, &[usize])] = &[
@@ -83,7 +83,7 @@ fn everyday_calls_are_allowed_by_their_number_alone() {
                 .split_whitespace()
                 .filter_map(|name| Some((name, named(name).number(arch)?)))
                 .collect();
-            // 64-bit ARM came without what has an `at` or a number as its successor.
+            // 64-bit ARM doesn't have calls that were replaced by an `at` form or a numbered successor.
             let missing = EVERYDAY.split_whitespace().count() - numbers.len();
             assert!(missing <= if arch == Arch::Aarch64 { 20 } else { 0 }, "{arch:?} lacks {missing}");
             let mut deepest = 0;
@@ -94,14 +94,14 @@ fn everyday_calls_are_allowed_by_their_number_alone() {
                 deepest = deepest.max(run.steps);
             }
             println!("{list}, {arch:?}: everyday calls take at most {deepest} steps");
-            // What a kernel without that bitmap runs for each call: before 5.11.
+            // The number of steps for each call on a kernel without that bitmap (before 5.11).
             assert!(deepest <= 15, "{list} {arch:?}: {deepest} steps");
         }
     }
 }
 
-/// The one everyday call that the broker's filter looks into. It is decided on its flags: reading goes on to the
-/// kernel, and only writing is passed on. The mode is looked at only where a file would be made.
+/// The only everyday call whose arguments the broker's filter reads. Its flags decide: reading goes on to the kernel,
+/// and only writing is passed on. The mode is read only where a file would be made.
 #[test]
 fn opening_is_decided_on_its_flags() {
     const ADDRESS: u64 = 0x7fff_1234_5678_9abc;
@@ -130,7 +130,7 @@ fn opening_is_decided_on_its_flags() {
     }
 }
 
-/// Loading costs by both: this is where a change of the compiler or of a list shows.
+/// The cost of loading grows with both numbers. This test shows a change of the compiler or of a list.
 #[test]
 fn the_filters_are_small_and_flat() {
     for ((list, rules), [length, depth]) in filters().into_iter().zip([[140, 18], [200, 25]]) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every rule of the deny list, executed on the running kernel.
+//! Tests every rule of the deny list on the running kernel.
 //!
-//! A filter holds for the thread that loads it, so each test loads its own in a thread of its own and probes
-//! from forks of that thread.
+//! A filter applies to the thread that loads it. So each test loads its filter in a separate thread and makes the
+//! calls in forks of that thread.
 #![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use palisade_sys::seccomp::{Probe, install, no_new_privileges, probe_call};
@@ -11,9 +11,9 @@ use palisade_syscall::{Action, Arch, Errno, Rule, Rules, Syscall, Test, compile}
 use rustix::io::Errno as Failure;
 use std::os::unix::ffi::OsStrExt;
 
-/// Arguments that mean nothing to any call: a call that is made after all fails or does nothing.
+/// Arguments that are invalid for every call: a call that is made by mistake fails or does nothing.
 const INVALID: u64 = u64::MAX;
-/// Without CLONE_SIGHAND invalid for clone and unshare.
+/// Without CLONE_SIGHAND this is invalid for clone and unshare.
 const CLONE_THREAD: u64 = 0x1_0000;
 
 fn under<T: Send + 'static>(rules: &Rules, then: impl FnOnce() -> T + Send + 'static) -> T {
@@ -45,7 +45,7 @@ fn matching(rule: &Rule) -> Vec<[u64; 6]> {
     for test in &rule.tests {
         let values: Vec<u64> = match test.question() {
             Question::In(values) => values.clone(),
-            // A namespace or family more than any that is listed, and what could pass for a listed one.
+            // A value beyond all listed ones, and values that could be mistaken for a listed one.
             Question::NotIn(values) => {
                 [40, 38, 17, 1 << 31].into_iter().filter(|v| !values.contains(v)).collect()
             }
@@ -69,8 +69,8 @@ fn matching(rule: &Rule) -> Vec<[u64; 6]> {
     lists
 }
 
-/// The answers as promised; and again with answers that the kernel itself never gives, which proves that
-/// it was the rule that answered, whatever the privileges of the one who tests.
+/// Tests each answer as the list states it. Then tests with answers that the kernel itself never gives. That proves
+/// that the rule answered, whatever privileges the tester has.
 #[test]
 fn every_rule_of_the_deny_list() {
     let mut executed = 0;
@@ -136,14 +136,14 @@ fn what_programs_need_goes_through() {
 #[test]
 fn ways_around() {
     under(&Rules::deny_list(), || {
-        // The kernel throws the upper half of these away, so they'd work if the filter compared it.
+        // The kernel ignores the upper half of these arguments, so the calls would work if the filter compared it.
         for request in [0x5412, 0x541c, 0x5423] {
             assert_eq!(probe("ioctl", [INVALID, request | 1 << 32, 0, 0, 0, 0]), failed(Errno::EPERM));
         }
         assert_eq!(probe("socket", [40 | 1 << 32, 1, 0, 0, 0, 0]), failed(Errno::EAFNOSUPPORT));
         assert_eq!(probe("socket", [16 | 1 << 32, 3, 12 | 1 << 32, 0, 0, 0]), failed(Errno::EPROTONOSUPPORT));
         assert_eq!(probe("clone", [1 << 63 | CLONE_THREAD | 1 << 28, 0, 0, 0, 0, 0]), failed(Errno::EPERM));
-        // The x32 interface, and numbers of the future.
+        // The x32 interface, and numbers of future calls.
         let x32 = 0x4000_0000;
         for number in [x32 + 39, x32 + 101, x32 + 521, 470, 1000] {
             assert_eq!(probe_call(number, [INVALID; 6]).unwrap(), failed(Errno::ENOSYS), "{number:#x}");
@@ -151,7 +151,7 @@ fn ways_around() {
     });
 }
 
-/// A positive control beside a denial by the policy, and one beside a permission.
+/// A positive control for a denial by the policy and for a permission.
 #[test]
 fn names_in_a_policy() {
     let pair = [1, 1, 0, INVALID, 0, 0];
@@ -165,7 +165,7 @@ fn names_in_a_policy() {
     });
 }
 
-/// A foreign architecture's entry can't be made here; that its action ends a process can be.
+/// The test can't call through a foreign architecture's entry, but it can test that the action ends a process.
 #[test]
 fn killing_ends_the_process() {
     let mut rules = Rules::deny_list();
@@ -175,13 +175,13 @@ fn killing_ends_the_process() {
     });
 }
 
-/// A program of more than two thousand instructions, with all its far jumps, in the kernel: each call has an
-/// answer of its own when its last register holds a mark.
+/// Loads a program of more than two thousand instructions, with all its far jumps, into the kernel. Each call has its
+/// own answer if its last register holds a mark.
 #[test]
 fn every_call_in_a_long_program() {
     const MARK: u64 = 0x7061_6c69_7361_6465;
     let mut rules = Rules::new(Action::Allow);
-    // The kernel lets its own probes' calls past filters (since 6.14): no program makes them.
+    // The kernel lets the calls of its own probes through filters (since 6.14). Programs never make these calls.
     let calls: Vec<Syscall> = Syscall::all()
         .filter(|call| call.number(Arch::NATIVE).is_some())
         .filter(|call| !["uprobe", "uretprobe"].contains(&call.name()))
@@ -200,17 +200,17 @@ fn every_call_in_a_long_program() {
     });
 }
 
-/// A call by which a file gets a mode: its arguments but for the mode, which of them that is, and the file.
+/// A call that gives a file a mode: its arguments without the mode, the index of the mode, and the file.
 struct Moded {
     name: &'static str,
     arguments: [u64; 6],
     mode: usize,
     path: &'static std::ffi::CStr,
-    /// What it makes, or what is there.
+    /// Whether the made or existing file is a directory.
     is_directory: bool,
 }
 
-/// Every call on files that are there (`f` and `d`) or aren't (`n`), in `directory`.
+/// All such calls, on files in `directory` that exist (`f` and `d`) or don't (`n`).
 fn moded(directory: &std::path::Path) -> Vec<Moded> {
     const CWD: u64 = (-100_i64).cast_unsigned();
     const MAKE: u64 = 0o101;
@@ -250,7 +250,7 @@ fn moded(directory: &std::path::Path) -> Vec<Moded> {
 }
 
 impl Moded {
-    /// What came of the call with this mode, and the bits that the file then has of those that give rights away.
+    /// The result of the call with this mode, and the dangerous bits that the file has afterwards.
     fn make(&self, mode: u64) -> (Probe, u32) {
         use std::os::unix::fs::PermissionsExt;
         let mut arguments = self.arguments;
@@ -267,8 +267,8 @@ impl Moded {
     }
 }
 
-/// Without the filter the calls set the bits (making a directory doesn't: the kernel drops them); under it they fail
-/// and leave nothing behind, and go through with any other mode.
+/// Without the filter the calls set the bits (except when making a directory: the kernel drops them). With the filter
+/// they fail and leave nothing behind, and they succeed with any other mode.
 #[test]
 fn modes_that_give_away_rights() {
     let place = tempfile::tempdir().unwrap();
@@ -276,7 +276,7 @@ fn modes_that_give_away_rights() {
     std::fs::create_dir(place.path().join("d")).unwrap();
     let calls = moded(place.path());
     let makes_directory = |call: &Moded| call.name.starts_with("mkdir");
-    // Not every file system has files without a name.
+    // Not every file system supports files without a name.
     let made = |call: &Moded, result| match result {
         Probe::Returned(_) => true,
         Probe::Failed(Failure::OPNOTSUPP) => call.arguments[2] & 0o20_000_000 != 0,
@@ -290,13 +290,13 @@ fn modes_that_give_away_rights() {
             moded += u32::from(u64::from(bits) == bit);
         }
     }
-    // All but those that make a directory or a file without a name.
+    // All calls except those that make a directory or a file without a name.
     let expected =
         calls.iter().filter(|call| !makes_directory(call) && call.arguments[2] & 0o20_000_000 == 0).count();
     assert_eq!(moded, u32::try_from(2 * expected).unwrap());
     for (rules, judged) in [
         (Rules::deny_list().keeping_modes(false), false),
-        // What a broker would judge isn't passed on here: nobody listens.
+        // Calls that a broker would judge aren't passed on here: the test has no listener.
         (Rules::deny_list().keeping_modes(true), true),
     ] {
         let calls = self::moded(place.path());
@@ -306,7 +306,7 @@ fn modes_that_give_away_rights() {
                 let refused = (failed(Errno::EPERM), 0);
                 assert_eq!(call.make(0o4755), refused, "{name}");
                 assert_eq!(call.make(0o6755), refused, "{name}");
-                // The kernel throws the upper part away.
+                // The kernel ignores the upper part.
                 assert_eq!(call.make(0o4755 | 1 << 32), refused, "{name}");
                 let is_judged = judged && name.contains("chmod");
                 if !makes_directory(&call) && !is_judged {
@@ -318,7 +318,7 @@ fn modes_that_give_away_rights() {
             }
             assert_eq!(probe("fchmod", [INVALID, 0o4755, 0, 0, 0, 0]), failed(Errno::EPERM));
             assert_eq!(probe("fchmod", [INVALID, 0o755, 0, 0, 0, 0]), Probe::Failed(Failure::BADF));
-            // Opening what is there: the register of the mode holds anything.
+            // An open of an existing file: the register of the mode can hold anything.
             let root = c"/".as_ptr().expose_provenance() as u64;
             assert!(matches!(probe("openat", [INVALID, root, 0, INVALID, 0, 0]), Probe::Returned(_)));
             let expected = if judged { Probe::Failed(Failure::INVAL) } else { failed(Errno::ENOSYS) };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Filters against interpreters, libseccomp and the kernel; the store of learned calls.
+//! Tests of the filters, against interpreters, libseccomp and the kernel; and of the store of learned calls.
 //!
-//! One program for all of them: each file here would otherwise be linked by itself.
+//! One test program for all files: otherwise each file would be linked separately.
 #![forbid(unsafe_code)]
 
 mod agreement;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the launcher hears of a compromised broker: whatever it is, it is a report or nothing.
+//! Tests what the launcher reads from a compromised broker: any message gives a report or nothing.
 
 use palisade_syscall::broker::report::{Report, receive};
 use palisade_syscall::{Arch, Rules, compile, reply};
@@ -18,7 +18,7 @@ proptest! {
         }
         send(&theirs, &postcard::to_allocvec(&Report::Lost { count: 7 }).unwrap(), SendFlags::DONTWAIT).unwrap();
         let heard = receive(ours.as_fd()).unwrap();
-        // Whatever came before, what is a report is heard.
+        // Whatever came before, a valid report is returned.
         prop_assert!(matches!(heard.last(), Some(Report::Lost { count: 7 })), "{:?}", heard);
         prop_assert!(heard.len() <= messages.len() + 1);
     }

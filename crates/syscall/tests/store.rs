@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The store of what was learned: what goes in comes out, and what is wrong with a file is said.
+//! Tests of the store of learned calls: it returns what was written, and it reports damaged or foreign files.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 use palisade_acceptance::patience::Patience;
@@ -15,7 +15,7 @@ use palisade_syscall::Syscall;
 use palisade_syscall::store::{Binary, Known, Learned, Store, StoreError};
 use rusqlite::Connection;
 
-/// Tells a copy of this program which store to write to.
+/// The environment variable that tells a copy of this program which store to write to.
 const WRITER: &str = "PALISADE_TEST_WRITER";
 
 type Seen = BTreeMap<Binary, BTreeSet<Syscall>>;
@@ -107,7 +107,7 @@ fn what_a_binary_did_under_one_profile_permits_nothing_under_another() {
     assert!(known[1].first_seen.elapsed().unwrap() < Duration::from_secs(60));
 }
 
-/// The tables of the first form, as the first release made them.
+/// The tables of schema 1, as the first release made them.
 const FIRST_FORM: &str = "
     CREATE TABLE call (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
     CREATE TABLE binary (id INTEGER PRIMARY KEY, path BLOB NOT NULL, hash BLOB NOT NULL CHECK (length(hash) = 32),
@@ -175,7 +175,7 @@ fn what_teaches_nothing_leaves_the_file_as_it_is_and_what_does_changes_it() {
     let mut store = home.open();
     assert_eq!(store.learn("a", &lesson).unwrap(), 0);
     assert_eq!(state(), before);
-    // Also while the connection is open: there is no log that would keep it back.
+    // Also while the connection is open: no log holds the change back.
     for (index, change) in
         [seen(&[(&python, &["kill"])]), seen(&[(&binary("/b", 1), &[])])].iter().enumerate()
     {
@@ -346,7 +346,7 @@ fn links_and_files_of_others_are_refused() {
             assert!(matches!(error, Some(StoreError::Foreign { uid: 12345, .. })), "{error:?}");
         }
     } else {
-        // Everybody can see whose the root directory is.
+        // Any user can see that root owns the root directory.
         let error = Store::read(Path::new("/syscalls.sqlite")).unwrap_err();
         assert!(matches!(error, StoreError::Foreign { uid: 0, .. }), "{error:?}");
     }
@@ -368,7 +368,7 @@ fn writer() {
     let mut store = patiently(|| Store::open(Path::new(&path))).unwrap();
     let all: BTreeSet<Syscall> = Syscall::all().collect();
     let starter = std::os::unix::process::parent_id();
-    // Whoever started it may be gone.
+    // The process that started this one may have ended.
     for round in (0_u32..).take_while(|_| std::os::unix::process::parent_id() == starter) {
         let mut hash = [0; 32];
         hash[..4].copy_from_slice(&round.to_le_bytes());
@@ -379,7 +379,7 @@ fn writer() {
     }
 }
 
-/// Who writes all the time, as these writers do, may keep others waiting for longer than a launch would.
+/// Writers that write all the time, as here, can make others wait for longer than a launch would.
 fn patiently<T>(mut task: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
     let mut patience = Patience::new(Duration::from_secs(60));
     loop {
@@ -390,7 +390,7 @@ fn patiently<T>(mut task: impl FnMut() -> Result<T, StoreError>) -> Result<T, St
     }
 }
 
-/// Ends with the test that started it, however that ends.
+/// A writer process that ends with the test that started it, even after a panic.
 struct Writer(Child);
 
 impl Drop for Writer {
@@ -449,7 +449,7 @@ fn eight_processes_at_once_lose_nothing() {
     let mut writers: Vec<Writer> = (0..8).map(|_| start_writer(&home)).collect();
     let teachers =
         |known: &[Known]| known.iter().map(|known| &known.binary.hash[4..8]).collect::<BTreeSet<_>>().len();
-    // Who gets the lock is a matter of luck, the longer the busier the machine is.
+    // Which writer gets the lock is random. A busy machine needs more time.
     let begun = Instant::now();
     let mut patience = Patience::new(Duration::from_secs(45));
     loop {
@@ -468,7 +468,7 @@ fn eight_processes_at_once_lose_nothing() {
     assert!(known.iter().all(|known| known.calls.len() == Syscall::all().count()));
 }
 
-/// A program that may write files of this size only sees the same error as on a full disk: a write that fails.
+/// A program with this file size limit sees the same error as on a full disk: a write that fails.
 #[test]
 fn a_full_disk_is_an_error_and_no_more() {
     let home = Home::new();
@@ -476,7 +476,7 @@ fn a_full_disk_is_an_error_and_no_more() {
     let state = home.path().parent().unwrap().to_owned();
     let size = fs::metadata(home.path()).unwrap().len();
     let script = if rustix::process::geteuid().is_root() {
-        // In a mount namespace of its own, a file system with room for one page more.
+        // In a separate mount namespace: a file system with room for one page more.
         format!(
             "cp -a '{0}' '{0}.kept' && mount -t tmpfs -o size={1},mode=700 none '{0}' \
              && cp -a '{0}.kept/.' '{0}' && \"$@\"; code=$?; cp -a '{0}/.' '{0}.kept'; exit $code",

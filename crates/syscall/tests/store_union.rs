@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a profile may do is the union of what its binaries were seen to do under it, and only grows.
+//! Tests that a profile may do the union of what its binaries did under it, and that the union only grows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ fn lesson() -> impl Strategy<Value = (u8, Seen)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Learning more never takes a call from any profile, and the answer is that of a model without SQL.
+    /// Learning more never removes a call from any profile, and the result equals that of a model without SQL.
     #[test]
     fn the_union_only_grows(lessons in proptest::collection::vec(lesson(), 1..8)) {
         let directory = tempfile::tempdir().unwrap();

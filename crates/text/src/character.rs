@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Characters that do something other than show a sign.
+//! Detects hidden characters: those that have another effect than to show a sign.
 
 /// Whether a character steers a terminal, ends a line, changes the direction of text or can't be seen.
 ///
@@ -83,8 +83,8 @@ mod tests {
         }
     }
 
-    /// By the standard library's own table: a character that `{:?}` shows as it is has a shape, but for fillers and
-    /// marks that it takes for letters.
+    /// Compared with the standard library's table: a character that `{:?}` doesn't escape is visible, except for fillers and
+    /// marks that the table counts as letters.
     #[test]
     fn what_has_a_shape_is_kept() {
         let ignored = |c: char| {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What differs between two texts, line by line, as `diff -u` shows it.
+//! The differences between two texts, line by line, in the format of `diff -u`.
 
 use std::fmt;
 use std::ops::Range;
 
 /// Equal lines that are shown around a change.
 const CONTEXT: usize = 3;
-/// The largest table of common lines: 16 MiB. Texts that differ in more are shown as one replaced by the other.
+/// The largest table of common lines: 16 MiB. If two texts need more, all old lines are shown as replaced by all new ones.
 const LARGEST_TABLE: usize = 4 << 20;
 
-/// What becomes of a line.
+/// Whether a line was kept, removed or added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     /// It is in both texts.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! JSON that programs read, and people too.
+//! JSON that programs parse and people can read safely.
 
 use crate::is_hidden;
 use std::fmt::Write;
 
-/// A JSON document with each hidden character in its strings as `\uNNNN`, which means the same.
+/// A JSON document in which each hidden character in a string is written as `\uNNNN`. The meaning is the same.
 ///
-/// JSON itself asks for that only below U+0020, so writers of it leave directions and control characters of C1 as they
+/// JSON requires this only below U+0020, so JSON writers leave direction marks and C1 control characters as they
 /// are. Line feeds and tabs between values stay; within strings they are escapes already.
 #[must_use]
 pub fn json(document: String) -> String {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text of others within a text of ours.
+//! Shows untrusted text within our own text.
 
 use crate::is_hidden;
 use std::ffi::OsStr;
 use std::fmt::{self, Display, Formatter, Write};
 use std::os::unix::ffi::OsStrExt;
 
-/// Text of others, shown in one line: what [`is_hidden`] names is written as Rust writes it in a string (`\n`,
-/// `\u{202e}`), a byte that is no UTF-8 as `\xNN`. Width, alignment and precision of a format are heeded.
+/// Untrusted text, shown in one line. A character for which [`is_hidden`] is true is written as in a Rust string (`\n`,
+/// `\u{202e}`), and a byte that is not UTF-8 as `\xNN`. Width, alignment and precision of a format apply.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'t> {
     bytes: &'t [u8],
@@ -15,12 +15,12 @@ pub struct Shown<'t> {
     most: usize,
 }
 
-/// Shows a text, a name or a path of others.
+/// Shows an untrusted text, name or path.
 pub fn shown<T: AsRef<OsStr> + ?Sized>(text: &T) -> Shown<'_> {
     bytes(text.as_ref().as_bytes())
 }
 
-/// What can be shown: `path.shown()` stands where `path.display()` would.
+/// Types that can be shown: `path.shown()` replaces `path.display()`.
 pub trait Show {
     /// As [`shown`] does it.
     fn shown(&self) -> Shown<'_>;
@@ -32,34 +32,34 @@ impl<T: AsRef<OsStr> + ?Sized> Show for T {
     }
 }
 
-/// Shows bytes of others.
+/// Shows untrusted bytes.
 #[must_use]
 pub const fn bytes(bytes: &[u8]) -> Shown<'_> {
     Shown { bytes, lines: false, most: usize::MAX }
 }
 
-/// A text of others as a string in one line.
+/// An untrusted text as a string in one line.
 #[must_use]
 pub fn harmless(text: &str) -> String {
     shown(text).to_string()
 }
 
-/// A text of others that may have several lines, as a string.
+/// An untrusted text that may have several lines, as a string.
 #[must_use]
 pub fn harmless_lines(text: &str) -> String {
     shown(text).lines().to_string()
 }
 
 impl Shown<'_> {
-    /// The same with its line feeds and tabs kept. Whoever wrote the text can begin a line with anything, so it must
-    /// not be shown among lines of ours.
+    /// The same with its line feeds and tabs kept. The author of the text can begin a line with anything, so it must
+    /// not be printed among lines of our own.
     #[must_use]
     pub const fn lines(mut self) -> Self {
         self.lines = true;
         self
     }
 
-    /// At most so many characters, escapes included; `…` is the last one where something is left out.
+    /// At most so many characters, escapes included. If something is left out, the last character is `…`.
     #[must_use]
     pub const fn at_most(mut self, characters: usize) -> Self {
         self.most = characters;
@@ -102,7 +102,7 @@ impl Display for Shown<'_> {
     }
 }
 
-/// Takes so many characters; the last one is held back, as the sign of an omission may come in its place.
+/// Accepts a limited number of characters. It holds the last one back, because `…` may have to replace it.
 struct Limited {
     text: String,
     room: usize,

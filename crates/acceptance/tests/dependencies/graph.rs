@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What depends on what, as cargo resolves it.
+//! Which packages depend on which, as cargo resolves it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ impl Graph {
         Self(packages)
     }
 
-    /// What a package needs. Tests are the workspace's own: those of others aren't built.
+    /// What a package needs. Tests count for the workspace's packages only: those of other packages aren't built.
     fn needs(&self, id: &str, for_tests: bool) -> impl Iterator<Item = &str> {
         let package = &self.0[id];
         let tests = for_tests && package.source.is_none();
@@ -84,7 +84,7 @@ impl Graph {
             .map(|(id, _)| id.as_str())
     }
 
-    /// Everything that some packages need, and what that needs.
+    /// The packages that some packages need, and those that these need in turn.
     fn reached<'g>(&'g self, from: impl Iterator<Item = &'g str>, for_tests: bool) -> BTreeSet<&'g str> {
         let mut reached = BTreeSet::new();
         let mut waiting: Vec<&str> = from.collect();
@@ -113,7 +113,7 @@ impl Graph {
         self.foreign(self.reached(programs.map(|(id, _)| id), false))
     }
 
-    /// What is needed besides to test them.
+    /// The packages that only tests need.
     pub(crate) fn only_tested(&self) -> BTreeSet<&str> {
         let all = self.foreign(self.reached(self.own().map(|(id, _)| id), true));
         all.difference(&self.shipped()).copied().collect()
@@ -128,7 +128,7 @@ impl Graph {
             .collect()
     }
 
-    /// Packages that name a package themselves, for their tests too.
+    /// Packages that name a package in their own manifest, also for their tests.
     pub(crate) fn named_by(&self, id: &str) -> BTreeSet<String> {
         let users = self.0.iter().filter(|(user, _)| self.needs(user, true).any(|needed| needed == id));
         users.map(|(_, package)| package.name.clone()).collect()

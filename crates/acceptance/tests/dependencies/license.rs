@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Expressions of licenses, as packages state them (SPDX 2.3, annex D).
+//! Evaluates license expressions, as packages state them (SPDX 2.3, annex D).
 
-/// Whether one may do what `expression` allows when the licenses of which `allowed` is true are accepted; none if it is
-/// no expression.
+/// Whether the licenses for which `allowed` is true suffice for `expression`; `None` if it is not a license expression.
 pub(crate) fn satisfied(expression: &str, allowed: &dyn Fn(&str) -> bool) -> Option<bool> {
     // Old packages write `MIT/Apache-2.0`.
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");

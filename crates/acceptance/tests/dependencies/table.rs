@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of docs/dependencies.md.
+//! Reads the tables of docs/dependencies.md.
 
 use std::collections::BTreeMap;
 

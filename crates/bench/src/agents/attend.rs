@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One run of a [`super::client`], step by step: what it says, and what the sandbox around it uses meanwhile.
+//! Runs one [`super::client`] step by step: reads what it prints, and measures the processes of the sandbox around it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,32 +19,32 @@ use super::client::READY;
 use crate::launch::{Invocation, LaunchError};
 use crate::workload::{Failure, first_line};
 
-/// Between asking and forcing.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often it is asked whether the bench is to stop.
+/// How often to check whether the bench must stop.
 const TICK: Duration = Duration::from_millis(200);
-/// A client says less.
+/// The longest output of a client, in bytes.
 const MAX_SAID: usize = 64 << 10;
 
-/// The sandbox's own processes, the client apart.
+/// The cost of the sandbox's own processes, without the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
     /// Seconds of processor time.
     pub(crate) work: f64,
-    /// Bytes of memory of their own.
+    /// Bytes of memory that they don't share.
     pub(crate) memory: u64,
 }
 
-/// The end of a step.
+/// The result of one step.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
-    /// Since before the spawn, in seconds.
+    /// The time since before the spawn, in seconds.
     pub(crate) at: f64,
     pub(crate) figures: BTreeMap<String, f64>,
     pub(crate) cost: Cost,
 }
 
-/// Runs `invocation`, a client of so many steps, to its end. `helper` is the client's program.
+/// Runs `invocation`, a client with this number of steps, to its end. `helper` is the client's program.
 pub(crate) fn attend(
     invocation: &Invocation,
     helper: &Path,
@@ -68,7 +68,7 @@ pub(crate) fn attend(
     };
     let talk = Talk { start, deadline: start + limit, helper, stop };
     let outcome = talk.steps(&mut child, steps);
-    // Its standard input ends here: a client waits for nothing after that.
+    // Closing the client's standard input tells it not to wait any more.
     drop(child.stdin.take());
     let ended = talk.end(&mut child, matches!(outcome, Ok(Some(_))));
     if stop.load(Ordering::Relaxed) {
@@ -83,7 +83,7 @@ pub(crate) fn attend(
         (Some(steps), _) if status.success() => Ok(steps),
         _ => {
             let mut said = Vec::new();
-            // What it said is a courtesy; that it failed is known.
+            // The message is optional: the failure itself is known.
             let _ = child.stderr.take().map(|stderr| stderr.take(MAX_SAID as u64).read_to_end(&mut said));
             let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
             Err(Failure::Exit { code, said: first_line(&said) })
@@ -99,7 +99,7 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// `None` if it ended before its last step, or took too long.
+    /// `None` if the client ended before its last step or took too long.
     fn steps(&self, child: &mut Child, wanted: usize) -> io::Result<Option<Vec<Step>>> {
         let pid = child.id();
         let (Some(mut stdout), Some(mut stdin)) = (child.stdout.take(), child.stdin.take()) else {
@@ -118,7 +118,7 @@ impl Talk<'_> {
         Ok(Some(steps))
     }
 
-    /// What is said until it is ready.
+    /// Reads what the client prints until it is ready.
     fn step(&self, stdout: &mut ChildStdout, said: &mut Vec<u8>) -> io::Result<Option<String>> {
         let end = format!("{READY}\n");
         loop {
@@ -143,7 +143,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Waits; ends what doesn't end. True if that was necessary.
+    /// Waits for the client's end, and ends it if it takes too long. Returns true if that was necessary.
     fn end(&self, child: &mut Child, complete: bool) -> io::Result<(std::process::ExitStatus, bool)> {
         let late = |at: Instant| Instant::now() >= at;
         let patience = if complete { self.deadline.max(Instant::now() + GRACE) } else { self.deadline };
@@ -155,7 +155,7 @@ impl Talk<'_> {
             match asked {
                 None if late(patience) || self.stop.load(Ordering::Relaxed) => {
                     let pid = rustix::process::Pid::from_child(child);
-                    // Not reaped yet, so it is still this child.
+                    // The child isn't reaped yet, so this id still belongs to it.
                     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
                     asked = Some(Instant::now());
                 }
@@ -176,7 +176,7 @@ fn figures(text: &str) -> BTreeMap<String, f64> {
     text.lines().filter_map(figure).collect()
 }
 
-/// Of `root` and all below it but the client.
+/// The cost of `root` and all processes below it, except the client.
 fn cost(root: u32, helper: &Path) -> Cost {
     let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -198,7 +198,7 @@ fn cost(root: u32, helper: &Path) -> Cost {
     cost
 }
 
-/// The fourth field; the second is in parentheses and may contain anything.
+/// The fourth field. The second one is in parentheses and may contain any character.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
@@ -220,7 +220,7 @@ fn below(root: u32, parents: &BTreeMap<u32, u32>) -> BTreeSet<u32> {
     }
 }
 
-/// Processor time of all threads, to the nanosecond.
+/// The processor time of all threads, to the nanosecond.
 fn work(pid: u32) -> f64 {
     let nanoseconds = |task: fs::DirEntry| -> Option<f64> {
         fs::read_to_string(task.path().join("schedstat")).ok()?.split(' ').next()?.parse().ok()
@@ -229,7 +229,7 @@ fn work(pid: u32) -> f64 {
     tasks.filter_map(nanoseconds).sum::<f64>() / 1e9
 }
 
-/// What isn't shared with a file: anonymous memory, in bytes.
+/// The memory that isn't shared with a file: anonymous memory, in bytes.
 fn memory(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     line.and_then(|value| value.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) * 1024

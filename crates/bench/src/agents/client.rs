@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs inside the sandbox: `palisade-bench inside …`, a client of [`super::server`].
+//! The program that runs inside the sandbox: `palisade-bench inside …`, a client of [`super::server`].
 //!
-//! It works in steps. After each it prints what it measured as `NAME VALUE`, then `ready`, and waits for a line (or the end) of its
-//! standard input: in the meantime the bench looks at the sandbox's processes from outside.
+//! It works in steps. After each step it prints what it measured as `NAME VALUE`, then `ready`, and waits for a line (or the
+//! end) of its standard input. In the meantime the bench measures the sandbox's processes from outside.
 
 use std::io::{self, BufRead, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -14,7 +14,7 @@ use super::server::{FIRST, HELLO, LAST, WELCOME};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const CHUNK: usize = 256 << 10;
-/// What a step ends with.
+/// The line that ends a step.
 pub(crate) const READY: &str = "ready";
 
 /// A client of the bench's own servers; the bench starts it.
@@ -41,7 +41,7 @@ enum Task {
     Hold { target: String, connections: usize },
 }
 
-/// What a client can't do.
+/// Why a client fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InsideError {
     #[error("{target} has no address")]
@@ -125,7 +125,7 @@ fn hold(target: &str, connections: usize) -> Result<(), InsideError> {
     }
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2⁵³ connections")]
     let each = start.elapsed().as_secs_f64() / connections as f64;
-    // All are still there: each was answered, and none has an end to read.
+    // Check that all connections still exist: each was answered, and none has an end of file to read.
     for (number, stream) in held.iter().enumerate() {
         let alive = stream.set_nonblocking(true).and_then(|()| match stream.peek(&mut [0]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
@@ -137,16 +137,16 @@ fn hold(target: &str, connections: usize) -> Result<(), InsideError> {
     step(&[("seconds", each)])
 }
 
-/// Raises the limit of open files as far as it goes.
+/// Raises the limit of open files to its maximum.
 pub(crate) fn more_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Where it can't be raised, the connection beyond says so.
+    // If the limit can't be raised, opening a connection too many reports an error.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// How many files may be open, at most.
+/// The maximum number of open files.
 pub(crate) fn descriptors() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }

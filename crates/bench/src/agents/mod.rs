@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What agents' commands cost inside, and what the filtered network does.
+//! Measures what agents' commands cost in sandboxes, and the speed of the filtered network.
 //!
-//! [`tasks`] are Greywall's workloads, [`rows`] in what each is run. [`server`] and [`names`] are what sandboxes talk to, [`client`]
-//! is who talks (inside), [`attend`] runs one and looks at the sandbox around it. [`traffic`] measures with these, [`parts`] the
-//! parts of a launch.
+//! [`tasks`] are Greywall's workloads; [`rows`] are the launchers in which each one runs. [`server`] and [`names`] are the
+//! servers that sandboxes connect to, and [`client`] is the client inside. [`attend`] runs a client and measures the sandbox
+//! around it. [`traffic`] measures the network with these. [`parts`] measures the parts of a launch.
 
 pub(crate) mod attend;
 pub(crate) mod client;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 use crate::launch::LaunchError;
 
-/// What ends the measuring of agents.
+/// Why measuring agents stops.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AgentsError {
     #[error(transparent)]

@@ -5,19 +5,19 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::thread;
 
-/// The one name: of a domain that nobody can have (RFC 2606).
+/// The only name, in a domain that can't be registered (RFC 2606).
 pub(crate) const NAME: &str = "bench.example";
 
 const HEADER: usize = 12;
 const A: u16 = 1;
-/// Seconds. Longer than a round: what is asked for once isn't asked for again in it.
+/// In seconds. It is longer than a round, so that a name is asked for only once per round.
 const TTL: u32 = 300;
-/// An answer, its question copied and its truncation bit clear.
+/// The flags of an answer: the question is copied, and the truncation bit is clear.
 const RESPONSE: u8 = 0x84;
 const RECURSION: u8 = 0x80;
 const NO_SUCH_NAME: u8 = 3;
 
-/// Answers on a port of the loopback until this process ends.
+/// Answers on a loopback port until this process ends.
 pub(crate) fn serve() -> io::Result<SocketAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = socket.local_addr()?;
@@ -27,7 +27,7 @@ pub(crate) fn serve() -> io::Result<SocketAddr> {
             match socket.recv_from(&mut buffer) {
                 Ok((length, from)) => {
                     if let Some(answer) = buffer.get(..length).and_then(answer) {
-                        // Who asked and is gone needs no answer.
+                        // A client that has ended needs no answer.
                         let _ = socket.send_to(&answer, from);
                     }
                 }
@@ -39,10 +39,10 @@ pub(crate) fn serve() -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// The answer to one question: the loopback for [`NAME`], nothing else for other types of it, no other names.
+/// The answer to one question: the loopback address for [`NAME`], an empty answer for other types of it, and no other names.
 pub(crate) fn answer(query: &[u8]) -> Option<Vec<u8>> {
     let header = query.get(..HEADER)?;
-    // An answer, another operation than a question, or not exactly one question.
+    // Ignore answers, other operations than queries, and messages without exactly one question.
     if header[2] & 0xf8 != 0 || header[4..6] != [0, 1] {
         return None;
     }
@@ -54,7 +54,7 @@ pub(crate) fn answer(query: &[u8]) -> Option<Vec<u8>> {
         if length == 0 {
             break;
         }
-        // A pointer has nothing to point at in a question.
+        // A question has no earlier name to which a compression pointer could refer.
         if length > 63 {
             return None;
         }
@@ -70,7 +70,7 @@ pub(crate) fn answer(query: &[u8]) -> Option<Vec<u8>> {
     answer.extend([0, 1, 0, count, 0, 0, 0, 0]);
     answer.extend(question);
     if count > 0 {
-        // The name as in the question, A, IN.
+        // The name as in the question, type A, class IN.
         answer.extend([0xc0, 12, 0, 1, 0, 1]);
         answer.extend(TTL.to_be_bytes());
         answer.extend([0, 4]);

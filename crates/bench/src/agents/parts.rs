@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The parts of a launch that Greywall's benchmarks name: the plan (their `WrapCommand`), and what a command costs in a sandbox that is
-//! there already ("per tool call").
+//! Measures the parts of a launch that Greywall's benchmarks name: the plan (their `WrapCommand`), and the cost of a command
+//! in a sandbox that exists already ("per tool call").
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,13 +17,13 @@ use crate::suite::{gap, rounds};
 use crate::summary::Table;
 use crate::workload::Check;
 
-/// Commands that a shell starts inside, and the one more that is taken off again with the launch.
+/// The number of commands that a shell starts inside. A run with one command is subtracted, together with the launch.
 const CALLS: usize = 100;
 const PLAN: &str = "plan, as --timings says it";
-/// Of Greywall's document: `true` natively on its machine, which is what it says of calls inside.
+/// From Greywall's document: the native time of `true` on its machine. The document gives this for calls inside, too.
 const CALL_PUBLISHED: f64 = 0.0006;
 
-/// What there is to start.
+/// What is needed to start the commands.
 pub(crate) struct Parts<'a> {
     pub(crate) palisade: &'a Path,
     pub(crate) work: PathBuf,
@@ -41,7 +41,7 @@ impl Parts<'_> {
         self.plain(&[&run[..], options, &["--"], words].concat())
     }
 
-    /// What is done before anything is started.
+    /// The part before any process is started.
     pub(crate) fn plan(&self, bench: &mut Bench, nothing: &str) -> Result<Table, BenchError> {
         let runner = |name: &str, invocation, reading| Runner {
             name: name.to_owned(),
@@ -76,7 +76,7 @@ impl Parts<'_> {
         Ok(table)
     }
 
-    /// A shell inside that starts a hundred commands, less one that starts one, less the same outside.
+    /// A shell inside that starts a hundred commands, minus a shell that starts one, minus the same outside.
     pub(crate) fn calls(&self, bench: &mut Bench, nothing: &str) -> Result<Table, BenchError> {
         let shell = programs::of_the_system("sh")
             .ok_or_else(|| BenchError::NoWorkload { reasons: "there is no sh".to_owned() })?;
@@ -159,14 +159,14 @@ fn pace(bench: &Bench, divisor: usize) -> Pace {
     }
 }
 
-/// One call, in seconds.
+/// The cost of one call, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Call {
     outside: f64,
     inside: f64,
 }
 
-/// Of the rounds that all completed; none if a row failed.
+/// From the rounds that all rows completed; none if a row failed.
 fn calls(series: &[Series]) -> Vec<Call> {
     let [many_plain, _, one_plain, many_inside, one_inside] = series else { return Vec::new() };
     if !series.iter().all(Series::valid) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! In what each workload is run, and what of other sandboxes is comparable with it.
+//! The launchers in which each workload runs, and which modes of other sandboxes are comparable.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,12 +8,12 @@ use crate::entry::{Claim, Entry, Missing};
 use crate::peers::{self, PEERS};
 use crate::template::Template;
 
-/// Without a network, with one that is filtered, and with that and a word at the end on what was missed.
+/// Without a network; with a filtered network; and with a filtered network and a final report of what was missed.
 pub(crate) const NONE: &str = "palisade --net none";
 pub(crate) const FILTERED: &str = "palisade --allow example.com";
 pub(crate) const TRACED: &str = "palisade --allow example.com --trace";
 
-/// Those of the peers that are sandboxes for agents, and how each has its monitor, if it has one.
+/// The peers that are sandboxes for agents, each with the option that switches its monitor on, if it has one.
 const AGENTS: [(&str, Option<&str>); 3] =
     [("greywall", Some("-m")), ("fence", Some("-m")), ("sandbox-runtime", None)];
 
@@ -28,7 +28,7 @@ pub(crate) const NOTES: [&str; 5] = [
      /proc; connections ask a loopback server of the bench, which is on the same processors",
 ];
 
-/// What is measured: Palisade thrice, the peers with their monitor off and on.
+/// The rows: three modes of Palisade, and the peers with their monitor off and on.
 pub(crate) fn all(binary: Option<&Path>) -> Vec<Result<Entry, Missing>> {
     let modes: [(&str, &[&str]); 3] = [
         (NONE, &["run", "--net", "none", "--"]),
@@ -47,13 +47,13 @@ pub(crate) fn all(binary: Option<&Path>) -> Vec<Result<Entry, Missing>> {
     rows
 }
 
-/// The same for a workload that talks to a server at a port of the host's loopback; and what isn't comparable.
+/// The rows for a workload that connects to a port of the host's loopback; and the launchers that aren't comparable.
 pub(crate) fn reaching(binary: Option<&Path>, server: SocketAddr) -> (Vec<Entry>, Vec<Missing>) {
     let port = server.port().to_string();
     let filtered = ["run", "--allow", "example.com", "--reach", &port, "--"];
     let traced = ["run", "--allow", "example.com", "--reach", &port, "--trace", "--"];
     let modes: [(&str, &[&str]); 2] = [(FILTERED, &filtered), (TRACED, &traced)];
-    // That there is no palisade is said once, by `all`.
+    // `all` reports a missing palisade already.
     let mut entries: Vec<Entry> = peers::palisade_in(binary, &modes).into_iter().flatten().collect();
     let mut missing = Vec::new();
     let mut incomparable = |name: &str, why: &str| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What sandboxes talk to: servers of the bench itself, on ports of the loopback, until this process ends.
+//! The servers that sandboxes connect to. They run in the bench, on loopback ports, until the process ends.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -8,39 +8,41 @@ use std::time::Duration;
 
 use super::names;
 
-/// Nobody that is measured is silent for so long.
+/// No client that is measured is silent for so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 const CHUNK: usize = 256 << 10;
-/// Longer than any request of curl.
+/// This is longer than any request of curl.
 const MAX_REQUEST: usize = 16 << 10;
 
-/// What a client begins with. No method of HTTP begins so: a proxy that looks at what is said first has nothing to wait for.
+/// The first byte of a client. No HTTP method begins with it, so a proxy that inspects the first bytes need not wait for
+/// more.
 pub(crate) const HELLO: u8 = 0;
-/// The first connection of a client that holds many begins with this: those of the one before are let go then.
+/// The first connection of a client that holds many begins with this byte. The server then drops the earlier client's
+/// connections.
 pub(crate) const FIRST: u8 = 1;
-/// What it is answered.
+/// The answer to the first byte.
 pub(crate) const WELCOME: u8 = b'!';
-/// The last byte of what is transferred in bulk; the others are zero.
+/// The last byte of a bulk transfer; all others are zero.
 pub(crate) const LAST: u8 = 0xe5;
 
-/// Their addresses.
+/// The addresses of the servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
     /// Answers HTTP with [`Servers::body`].
     pub(crate) http: SocketAddr,
     pub(crate) body: String,
-    /// Answers one byte with one, and closes.
+    /// Answers one byte with one byte, and closes.
     pub(crate) echo: SocketAddr,
-    /// Answers one byte with one, and holds the connection until the client closes it.
+    /// Answers one byte with one byte, and holds the connection until the client closes it.
     pub(crate) hold: SocketAddr,
-    /// Sends as many bytes as it is asked for.
+    /// Sends as many bytes as the client asks for.
     pub(crate) bulk: SocketAddr,
     /// A name server.
     pub(crate) names: SocketAddr,
 }
 
 impl Servers {
-    /// Starts them; `nonce` is in what is served, so that no other server can be taken for this one.
+    /// Starts the servers. `nonce` is in the served text, so that no other server can be mistaken for this one.
     pub(crate) fn start(nonce: u64) -> io::Result<Self> {
         let body = format!("bench {nonce:016x}\n");
         let text = body.clone();
@@ -55,7 +57,7 @@ impl Servers {
     }
 }
 
-/// Hands connections to `handle`, each in a thread of its own.
+/// Passes connections to `handle`, each in a separate thread.
 fn serve(handle: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
@@ -63,7 +65,7 @@ fn serve(handle: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static) 
         for stream in listener.incoming().flatten() {
             let handle = handle.clone();
             thread::spawn(move || {
-                // A connection that breaks is noticed, and counted, by its client.
+                // The client notices and counts a broken connection.
                 let _ = patient(&stream).and_then(|()| handle(stream));
             });
         }
@@ -88,7 +90,7 @@ fn hello(stream: &mut TcpStream) -> io::Result<u8> {
     Ok(hello[0])
 }
 
-/// One thread for all: ten thousand would be measured themselves.
+/// One thread serves all connections: ten thousand threads would affect the measurement.
 fn hold() -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
@@ -111,10 +113,10 @@ fn closed(stream: &TcpStream) -> bool {
     !matches!(stream.peek(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Eight bytes say how many are wanted.
+/// Eight bytes give the number of bytes to send.
 fn bulk(mut stream: TcpStream) -> io::Result<()> {
     let mut wanted = [0; 8];
-    // The byte that a connection begins with.
+    // The first byte of every connection.
     stream.read_exact(&mut wanted[..1])?;
     stream.read_exact(&mut wanted)?;
     let Some(mut left) = usize::try_from(u64::from_be_bytes(wanted)).ok().and_then(|all| all.checked_sub(1))

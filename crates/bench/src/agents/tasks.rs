@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Greywall's workloads, by its categories, each with an effect that is looked for in every run.
+//! Greywall's workloads, by its categories. Each has an effect that is checked in every run.
 
 use std::fs;
 use std::path::Path;
@@ -9,17 +9,17 @@ use super::server::Servers;
 use crate::entry::Missing;
 use crate::workload::{self, Check, Workload, WorkloadError, installed};
 
-/// One of them.
+/// One workload.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) category: &'static str,
     pub(crate) workload: Workload,
-    /// It asks a server at a port of the loopback.
+    /// It connects to a server on a loopback port.
     pub(crate) network: bool,
 }
 
 const TEXT: &str = "written inside\n";
-/// Of the files that are searched.
+/// The number of files that are searched.
 const FILES: usize = 200;
 
 type Prepare = fn(&Path, &Servers) -> Result<Workload, WorkloadError>;
@@ -38,7 +38,7 @@ const KINDS: [(&str, &str, Prepare); 9] = [
     ("Network (local)", "curl", |_, servers| curl(servers)),
 ];
 
-/// Those that can be prepared, below `work`, and why the others can't.
+/// The workloads that can be prepared below `work`, and why the others can't.
 pub(crate) fn all(work: &Path, servers: &Servers) -> (Vec<Task>, Vec<Missing>) {
     let mut tasks = Vec::new();
     let mut missing = Vec::new();
@@ -80,7 +80,7 @@ fn node() -> Result<Workload, WorkloadError> {
 
 fn file_write(work: &Path) -> Result<Workload, WorkloadError> {
     let path = work.join("written.txt");
-    // A file that is executed, not a text for `-c`: some launchers join their arguments into a line.
+    // The script is a file and not a text for `-c`, because some launchers join their arguments into one line.
     let script = work.join("write.sh");
     let line = format!("printf '%s' {} >{}\n", shell_words::quote(TEXT), quoted(&path));
     write(&script, &line)?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The filtered network at work: connections by name, bulk, and connections held, each beside the same client outside.
+//! Measures the filtered network: connections by name, bulk transfers, and held connections, each compared with the same
+//! client outside.
 
 use std::ffi::OsString;
 use std::fs;
@@ -25,33 +26,33 @@ const BY_NAME: &str = "palisade, by name";
 const LOOKED_UP: &str = "palisade, name asked for each time";
 const REACH: &str = "palisade --reach";
 
-/// Transferred at once.
+/// The number of bytes in one transfer.
 const BULK: u64 = 1 << 30;
 const BULK_QUICK: u64 = 256 << 20;
 const GIB: f64 = (1_u64 << 30) as f64;
-/// Connections of one sample.
+/// The number of connections in one sample.
 const CONNECTS: &str = "100";
 
-/// What is to be reached: seconds, times, seconds a GiB, bytes.
+/// The targets: seconds, ratio, seconds per GiB, bytes.
 const FIRST_BYTE: f64 = 0.000_150;
 const OF_DIRECT: f64 = 0.9;
 const WORK: f64 = 0.3;
 const HELD: f64 = 4096.0;
-/// Greywall's `Manager.Initialize()` on Linux.
+/// The published time of Greywall's `Manager.Initialize()` on Linux.
 const INITIALISE_PUBLISHED: f64 = 0.1019;
 
-/// Where a client's figure comes from.
+/// Derives a client's figure from its steps.
 type Reading = fn(&[Step]) -> Option<f64>;
 
 struct Client {
     name: &'static str,
     invocation: Invocation,
     reading: Reading,
-    /// What is found beside it.
+    /// Derives a second figure from the same steps.
     beside: Reading,
 }
 
-/// Starts clients, directly and inside.
+/// Starts clients, outside and inside the sandbox.
 pub(crate) struct Traffic<'a> {
     pub(crate) palisade: &'a Path,
     helper: PathBuf,
@@ -60,7 +61,7 @@ pub(crate) struct Traffic<'a> {
 }
 
 impl<'a> Traffic<'a> {
-    /// Copies this program to where it is seen inside.
+    /// Copies this program to a place that is visible inside.
     pub(crate) fn prepare(
         palisade: &'a Path,
         servers: &'a Servers,
@@ -77,7 +78,7 @@ impl<'a> Traffic<'a> {
         self.invocation(&[], words)
     }
 
-    /// With the one name allowed, and the port of the server behind it.
+    /// A client inside, with only the one name allowed and the server's port behind it.
     fn by_name(&self, port: u16, words: &[&str]) -> Invocation {
         let (names, address) = (self.servers.names.to_string(), format!("127.0.0.1:{port}"));
         self.inside(&["--dns", &names, "--allow", NAME, "--allow", &address], words)
@@ -99,7 +100,7 @@ impl<'a> Traffic<'a> {
         Invocation { argv, directory: self.work.clone(), variables: Vec::new() }
     }
 
-    /// From the start until the first byte of a first connection has come.
+    /// The time from the start until the first byte of the first connection arrives.
     pub(crate) fn initialise(&self, bench: &mut Bench) -> Result<Table, BenchError> {
         let port = self.servers.echo.port();
         let (local, reach) = (format!("127.0.0.1:{port}"), port.to_string());
@@ -132,7 +133,7 @@ impl<'a> Traffic<'a> {
         Ok(table)
     }
 
-    /// Connect and first byte.
+    /// Connecting and receiving the first byte.
     pub(crate) fn connect(&self, bench: &mut Bench) -> Result<Table, BenchError> {
         let port = self.servers.echo.port();
         let (local, named, reach) = (format!("127.0.0.1:{port}"), format!("{NAME}:{port}"), port.to_string());
@@ -161,7 +162,7 @@ impl<'a> Traffic<'a> {
         Ok(table)
     }
 
-    /// Much in one connection.
+    /// A large transfer on one connection.
     pub(crate) fn bulk(&self, bench: &mut Bench) -> Result<Table, BenchError> {
         let port = self.servers.bulk.port();
         let bytes = if bench.options.rounds() < 100 { BULK_QUICK } else { BULK };
@@ -201,7 +202,7 @@ impl<'a> Traffic<'a> {
         }
         for name in [BY_NAME, REACH] {
             let ratio = row(&table, name).and_then(|row| row.figures.as_ref()?.ratio);
-            // The ends change places.
+            // The reciprocal swaps the interval's ends.
             let of_direct = ratio.map(|ratio| Estimate {
                 median: ratio.median.recip(),
                 low: ratio.high.recip(),
@@ -232,7 +233,7 @@ impl<'a> Traffic<'a> {
         Ok(table)
     }
 
-    /// Many at once.
+    /// Many connections at the same time.
     pub(crate) fn held(&self, bench: &mut Bench) -> Result<Table, BenchError> {
         super::client::more_descriptors();
         let port = self.servers.hold.port();
@@ -274,7 +275,7 @@ impl<'a> Traffic<'a> {
         Ok(table)
     }
 
-    /// All clients in all rounds, in a random order; and what was found beside each's figures.
+    /// Runs all clients in all rounds, in random order. Returns the table and, for each client, the second figures.
     fn measure(
         &self,
         bench: &mut Bench,
@@ -313,7 +314,7 @@ impl<'a> Traffic<'a> {
         }
         let series = raced.series;
         for (series, beside) in series.iter().zip(&mut beside) {
-            // What failed has no figures.
+            // A row that failed has no figures.
             if !series.valid() {
                 beside.clear();
             }
@@ -339,7 +340,7 @@ impl Client {
     }
 }
 
-/// What the client says at its last step.
+/// The figure that the client prints at its last step.
 fn said(steps: &[Step]) -> Option<f64> {
     steps.last()?.figures.get("seconds").copied()
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts that were committed, and how those of now compare.
+//! The committed baseline of counts, and the comparison of present counts with it.
 //!
-//! A count of system calls is exact on a host like the one that it was taken on: the same architecture, kernel (major and minor),
-//! user and names at the top of the file tree. Elsewhere a launch may have other things to mount and another kernel to ask; there the sum may
-//! be larger by [`ELSEWHERE`]. Instructions depend on the profile that a program was built by and are only compared with their own; they may be more by
-//! [`INSTRUCTIONS`], because some of them wait or look things up in tables whose order is chance.
+//! A count of system calls is exact on a host like the baseline's: with the same architecture, kernel (major and minor
+//! version), user, and names at the top of the file tree. On another host, a launch may have other things to mount and
+//! another kernel to query; there the sum may be larger by [`ELSEWHERE`]. Instruction counts depend on the build profile and
+//! are compared only with counts of the same profile. They may be larger by [`INSTRUCTIONS`], because some instructions
+//! belong to waiting, or to lookups in tables whose order is random.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,22 +17,22 @@ use super::GateError;
 use crate::output;
 use crate::summary::Section;
 
-/// By how much calls may be more on a host of another kind, in thousandths.
+/// By how much the calls may increase on a different kind of host, in thousandths.
 pub(crate) const ELSEWHERE: u64 = 30;
-/// By how much instructions may be more, in thousandths.
+/// By how much the instructions may increase, in thousandths.
 pub(crate) const INSTRUCTIONS: u64 = 20;
 
-/// On what a launch was counted, as far as the counts depend on it.
+/// The properties of a host that the counts depend on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Host {
     pub(crate) architecture: String,
-    /// Major and minor.
+    /// The major and minor version.
     pub(crate) kernel: String,
     /// `root` or `ordinary`.
     pub(crate) user: String,
-    /// Of the program: `static` or `dynamic`.
+    /// The program's linkage: `static` or `dynamic`.
     pub(crate) linkage: String,
-    /// A digest of the names at the top of the file tree, each with what kind of file it is.
+    /// A digest of the names at the top of the file tree, each with its file type.
     pub(crate) layout: String,
 }
 
@@ -45,21 +46,21 @@ impl Host {
     }
 }
 
-/// Counts of one launch.
+/// The counts of one launch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Launch {
     pub(crate) host: Host,
-    /// System calls by their names.
+    /// The number of system calls, by name.
     pub(crate) calls: BTreeMap<String, u64>,
-    /// Instructions by the profile of the build.
+    /// The number of instructions, by build profile.
     pub(crate) instructions: BTreeMap<String, u64>,
 }
 
-/// The file.
+/// The baseline file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Baseline {
     pub(crate) schema: u32,
-    /// Blocks that a thousand keys allocate on their way through the shell's modules.
+    /// The number of blocks that a thousand keys allocate in the shell's modules.
     pub(crate) allocations_of_1000_keys: u64,
     pub(crate) launches: Vec<Launch>,
 }
@@ -70,7 +71,7 @@ pub(crate) struct Finding {
     pub(crate) what: String,
     pub(crate) now: u64,
     pub(crate) before: u64,
-    /// How many more there may be.
+    /// The highest number that is allowed.
     pub(crate) allowed: u64,
 }
 
@@ -97,7 +98,7 @@ impl Finding {
     }
 }
 
-/// The comparisons as a table.
+/// The comparisons as a table of the report.
 pub(crate) fn section(findings: &[Finding]) -> Section {
     Section {
         title: "counts beside the baseline".to_owned(),
@@ -107,7 +108,7 @@ pub(crate) fn section(findings: &[Finding]) -> Section {
 }
 
 impl Baseline {
-    /// One with nothing in it.
+    /// A baseline without counts.
     pub(crate) fn empty() -> Self {
         Self { schema: 1, allocations_of_1000_keys: 0, launches: Vec::new() }
     }
@@ -125,7 +126,7 @@ impl Baseline {
             .map_err(|source| GateError::Keep { path: path.to_owned(), source: Box::new(source) })
     }
 
-    /// Takes the place of what was counted on the same host; instructions of other profiles stay.
+    /// Replaces the counts of the same host. Instruction counts of other profiles stay.
     pub(crate) fn renew(&mut self, keys: u64, mut now: Launch) {
         self.allocations_of_1000_keys = keys;
         if let Some(at) = self.launches.iter().position(|launch| launch.host == now.host) {
@@ -136,7 +137,7 @@ impl Baseline {
         self.launches.push(now);
     }
 
-    /// How `now` compares; `path` is where this came from.
+    /// Compares `now` with the baseline. `path` is the baseline's file.
     pub(crate) fn compare(&self, path: &Path, keys: u64, now: &Launch) -> Result<Vec<Finding>, GateError> {
         let mut findings = vec![Finding {
             what: "blocks allocated by 1000 keys".to_owned(),
@@ -162,7 +163,7 @@ impl Baseline {
         for name in names {
             let of = |launch: &Launch| launch.calls.get(name).copied().unwrap_or(0);
             if of(now) != of(before) {
-                // It says which; the sum decides, as one call may well take another's place.
+                // These lines only show which calls changed. The sum decides, because one call may replace another.
                 let (now, before) = (of(now), of(before));
                 findings.push(Finding { what: format!("  {name}"), now, before, allowed: now });
             }

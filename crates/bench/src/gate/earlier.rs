@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An earlier commit of the project, built as this palisade was: the same profile, target and compiler.
+//! Builds an earlier commit of the project in the same way as this palisade: the same profile, target and compiler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use std::process::{Command, Stdio};
 use super::GateError;
 use crate::workload::first_line;
 
-/// How a palisade was built, as its place in a target directory says.
+/// How a palisade was built, derived from its place in a target directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Build {
     pub(crate) profile: String,
-    /// `None`: the host's own.
+    /// `None`: the host's own target.
     triple: Option<String>,
     target_directory: PathBuf,
 }
 
 impl Build {
-    /// Of `TARGET/TRIPLE/PROFILE/palisade` or `TARGET/PROFILE/palisade`; what isn't in such a place is built below `repository`, by
-    /// `profile`.
+    /// The build of `TARGET/TRIPLE/PROFILE/palisade` or `TARGET/PROFILE/palisade`. For a program at another place: a build
+    /// below `repository` with `profile`.
     pub(crate) fn of(palisade: &Path, profile: Option<&str>, repository: &Path) -> Self {
         let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
         let directory = palisade.parent();
@@ -39,7 +39,8 @@ impl Build {
         }
     }
 
-    /// Builds `commit` of `repository`; the program. Its sources are taken away again, what was compiled stays for the next time.
+    /// Builds `commit` of `repository` and returns the program's path. The sources are removed again; compiled files stay for
+    /// the next time.
     pub(crate) fn commit(&self, repository: &Path, commit: &str) -> Result<PathBuf, GateError> {
         let found = git(repository, &["rev-parse", "--verify", "--quiet", &format!("{commit}^{{commit}}")])?;
         let short: String = found.trim().chars().take(12).collect();
@@ -50,7 +51,7 @@ impl Build {
         };
         fs::create_dir_all(&gate).map_err(prepare(&gate))?;
         let source = Worktree::add(repository, gate.join(format!("source-{short}")), found.trim())?;
-        // An earlier commit may not know the profile, or have another of that name.
+        // An earlier commit may not have the profile, or may have a different one of that name.
         let profiles = gate.join("profiles.toml");
         let manifest = repository.join("Cargo.toml");
         let text = fs::read_to_string(&manifest)
@@ -73,7 +74,7 @@ impl Build {
     }
 }
 
-/// The sources of one commit, as long as it lives.
+/// The sources of one commit. They are removed on drop.
 struct Worktree {
     repository: PathBuf,
     path: PathBuf,
@@ -82,7 +83,7 @@ struct Worktree {
 impl Worktree {
     fn add(repository: &Path, path: PathBuf, commit: &str) -> Result<Self, GateError> {
         let tree = Self { repository: repository.to_owned(), path };
-        // What a run that was killed has left.
+        // Removes what an earlier run left if it was killed.
         tree.remove();
         let place = tree.path.to_string_lossy().into_owned();
         git(repository, &["worktree", "add", "--quiet", "--detach", &place, commit])?;
@@ -91,7 +92,7 @@ impl Worktree {
 
     fn remove(&self) {
         let place = self.path.to_string_lossy().into_owned();
-        // Mostly there is none.
+        // Usually there is none.
         let _removed = git(&self.repository, &["worktree", "remove", "--force", &place]);
         let _pruned = git(&self.repository, &["worktree", "prune"]);
     }
@@ -103,7 +104,7 @@ impl Drop for Worktree {
     }
 }
 
-/// The profiles of a workspace's manifest, as they stand there.
+/// The text of the profiles in a workspace's manifest.
 fn profiles(manifest: &str) -> String {
     let mut inside = false;
     let mut profiles = String::new();
@@ -125,7 +126,7 @@ fn git(repository: &Path, words: &[&str]) -> Result<String, GateError> {
     run(command.stdout(Stdio::piped()))
 }
 
-/// Runs it to its end; what it printed.
+/// Runs the command to its end and returns its output.
 fn run(command: &mut Command) -> Result<String, GateError> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let shown = words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ");
@@ -136,7 +137,7 @@ fn run(command: &mut Command) -> Result<String, GateError> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    // Cargo says at the end what it failed for.
+    // Cargo prints the error at the end.
     let said = String::from_utf8_lossy(&output.stderr);
     let error = said.lines().find(|line| line.starts_with("error")).map(str::to_owned);
     let said = error.unwrap_or_else(|| first_line(&output.stderr));
@@ -176,7 +177,7 @@ mod tests {
         );
     }
 
-    /// A repository with a package of the name, which says which commit it is.
+    /// Makes a repository with a package of that name, which prints its commit.
     #[test]
     fn a_commit_is_built_with_todays_profile_and_nothing_is_left_but_the_program() {
         let directory = tempfile::tempdir().unwrap();
@@ -205,7 +206,7 @@ mod tests {
         program("first");
         commit();
         program("second");
-        // Only today's manifest has it.
+        // Only the present manifest has this profile.
         fs::write(
             at("Cargo.toml"),
             format!("{manifest}[profile.quick]\ninherits = \"release\"\nopt-level = 0\n"),

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What keys allocate on their way through the shell's modules: in this process, whose allocator counts.
+//! Counts what keys allocate on their way through the shell's modules, with this process's counting allocator.
 
 use palisade_shell::chain::Module;
 use palisade_sys::counting::allocations;
 
 use crate::shell::{ShellError, operations};
 
-/// How many keys.
+/// The number of keys.
 pub(crate) const KEYS: u64 = 1000;
 
-/// Blocks that a thousand keys allocate, each with its echo and the ghost text behind it. `more` come last in the chain, behind
-/// those that a user has.
+/// The number of blocks that a thousand keys allocate, each key with its echo and ghost text. `more` are modules after those
+/// that a user has.
 pub(crate) fn allocated(more: Vec<Box<dyn Module>>) -> Result<u64, ShellError> {
     let mut engine = operations::engine_with(operations::few(), more)?;
     let keys: [&[u8]; 8] = [b"g", b"i", b"t", b" ", b"c", b"\x7f", b"\x1b[D", b"o"];
@@ -21,7 +21,7 @@ pub(crate) fn allocated(more: Vec<Box<dyn Module>>) -> Result<u64, ShellError> {
             });
             let echo: &[u8] = match *key {
                 b"\x7f" | b"\x1b[D" => b"\x08\x1b[K",
-                // The line begins anew before it is as long as the window is wide.
+                // Begins a new line before the line is as wide as the window.
                 b"g" => b"\r\x1b[2C\x1b[Kg",
                 other => other,
             };
@@ -32,7 +32,7 @@ pub(crate) fn allocated(more: Vec<Box<dyn Module>>) -> Result<u64, ShellError> {
             engine.settle(&mut |_| (), &mut |_| ());
         }
     };
-    // The first ones may fill what is kept for later.
+    // The first keys may fill buffers that are kept.
     round(KEYS);
     let before = allocations();
     round(KEYS);
@@ -46,7 +46,7 @@ mod tests {
     use palisade_shell::chain::{Acts, Flow, View};
     use palisade_shell::key::Input;
 
-    /// A module with the flaw that is looked for: it allocates one block for each key.
+    /// A module with the flaw that the gate must find: it allocates one block per key.
     #[derive(Default)]
     struct Forgetful {
         last: Option<Box<u64>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a launch that was seen before does, counted: of launcher, builder, init and the broker's stub together, up to the command's own
-//! first instruction and without what that does.
+//! Counts what a launch from a kept plan does: the launcher, builder, init and broker stub together, up to the command's
+//! first instruction, without the command itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,15 +24,16 @@ use crate::launch::LaunchError;
 use crate::programs;
 use crate::watchdog::Watchdog;
 
-/// Launches that are counted by their calls, of which the fewest of each call are taken: what waits is woken more often now and then.
+/// The number of launches whose calls are counted. For each call the smallest number counts, because waiting processes are
+/// sometimes woken more often.
 const CALLS: usize = 12;
-/// A launch that is stepped through takes ten seconds where a virtual machine is left for each instruction, and minutes where
-/// others work beside it.
+/// Stepping through a launch takes ten seconds where each instruction causes a virtual-machine exit. It takes minutes where
+/// other programs run at the same time.
 const LONGEST: Duration = Duration::from_secs(600);
-/// After so many launches a plan is kept.
+/// After this number of launches, the plan is kept.
 const WARM: usize = 4;
-/// Calls whose number hangs on which process is quicker: those that a process makes again when it was woken too early, and
-/// the last one of a process that is killed together with its namespace, if it does not end before.
+/// Calls whose number depends on which process is faster: calls that a process repeats after it was woken too early, and the
+/// last call of a process that may be killed with its namespace before it ends.
 const UNSTEADY: [&str; 10] = [
     "exit",
     "exit_group",
@@ -46,7 +47,7 @@ const UNSTEADY: [&str; 10] = [
     "waitid",
 ];
 
-/// A palisade, and a home and a working directory for it.
+/// A palisade, with a home and a working directory for it.
 pub(crate) struct Stage<'b> {
     bench: &'b Bench,
     palisade: PathBuf,
@@ -60,7 +61,7 @@ impl<'b> Stage<'b> {
         Ok(Self { bench, palisade: palisade.to_owned(), home })
     }
 
-    /// All counts, of a program that was built by this profile; by calls alone without one.
+    /// Counts calls and instructions, for a program that was built with this profile; without a profile, only calls.
     pub(crate) fn count(&self, profile: Option<&str>) -> Result<Launch, GateError> {
         for _ in 0..WARM {
             let status = self.command().stdout(Stdio::null()).status();
@@ -80,13 +81,13 @@ impl<'b> Stage<'b> {
         }
         let mut instructions = BTreeMap::new();
         if let Some(profile) = profile {
-            // Once: it takes seconds, and the addresses are the same each time.
+            // Count the instructions once: this takes seconds, and the addresses are the same each time.
             instructions.insert(profile.to_owned(), self.counted(By::Instructions)?.instructions);
         }
         Ok(Launch { host: self.host()?, calls: named(calls.unwrap_or_default()), instructions })
     }
 
-    /// `palisade run -- true`, in an environment that is the same everywhere.
+    /// `palisade run -- true` in a fixed environment.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.palisade);
         self.surround(&mut command);
@@ -109,12 +110,13 @@ impl<'b> Stage<'b> {
         }
         let mut command = Command::new("/bin/sh");
         self.surround(&mut command);
-        // The shell says when it is there, and waits for a line: what it becomes is watched from the first instruction on.
+        // The shell announces itself and waits for a line. So the program that it executes is watched from its first
+        // instruction on.
         let script = "echo; read _; exec \"$@\" </dev/null >/dev/null";
         command.args(["-c", script, "sh"]).arg(&self.palisade);
         command.args(["run", "--", "/bin/true"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let (stop, limit) = (Arc::clone(self.bench.session.stop()), self.bench.options.limit().max(LONGEST));
-        // In a thread of its own, which has no other children.
+        // In a separate thread, which has no other children.
         let watching = thread::spawn(move || watch(&mut command, by, stop, limit));
         let counted = match watching.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
             Ok(counted) => counted,
@@ -173,7 +175,7 @@ fn watch(
 ) -> Result<Counted, Unwatched> {
     let watchdog = Watchdog::start(stop);
     let started = counted::at_the_same_addresses(|| command.spawn());
-    // A container's filter may keep this from processes: then they are where chance puts them.
+    // A container's filter may forbid fixed addresses. Then the addresses are random.
     let started = started.unwrap_or_else(|_refused| command.spawn());
     let mut child = started.map_err(Unwatched::NotRun)?;
     let pid = Pid::from_child(&child);
@@ -188,7 +190,7 @@ fn watch(
     if watchdog.disarm() { Err(Unwatched::TooLong) } else { counted.map_err(Unwatched::Refused) }
 }
 
-/// By name, without those whose number differs from launch to launch.
+/// The calls by name, without those whose number varies between launches.
 fn named(calls: BTreeMap<u64, u64>) -> BTreeMap<String, u64> {
     let mut named = BTreeMap::new();
     for (number, count) in calls {
@@ -214,7 +216,7 @@ fn has_loader(program: &[u8]) -> bool {
     (0..count).any(|index| number(begin + index * size, 4) == Some(3))
 }
 
-/// A digest (FNV-1a) of the names in `/`, each with its kind: what a launch has to put in place hangs on them.
+/// A digest (FNV-1a) of the names in `/`, each with its file type. What a launch must mount depends on them.
 fn layout() -> String {
     let mut names: Vec<String> = fs::read_dir("/")
         .into_iter()
@@ -232,7 +234,7 @@ fn layout() -> String {
     format!("{digest:016x}")
 }
 
-/// The palisade that is meant.
+/// The path of the palisade to measure.
 pub(crate) fn palisade(named: Option<&Path>) -> Result<PathBuf, GateError> {
     let variable = std::env::var_os("PALISADE_BIN").map(PathBuf::from);
     programs::palisade(named.or(variable.as_deref())).ok_or(GateError::NoPalisade)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether what was won is still there: counts beside a committed baseline, and times beside an earlier commit.
+//! The speed gate: compares counts with a committed baseline, and times with an earlier commit.
 //!
-//! [`launch`] counts the system calls and the instructions of a launch, [`keys`] what a key's way through the shell allocates;
-//! [`baseline`] is what they are compared with. [`earlier`] builds another commit, [`pairs`] launches both in turns.
+//! [`launch`] counts the system calls and the instructions of a launch. [`keys`] counts what a key allocates in the shell.
+//! [`baseline`] is the baseline for both. [`earlier`] builds another commit, and [`pairs`] launches both in turns.
 
 pub(crate) mod baseline;
 pub(crate) mod earlier;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use crate::launch::LaunchError;
 
-/// What ends a gate.
+/// Why a gate stops.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GateError {
     #[error(transparent)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Launches of this palisade and of an earlier one, in turns: in each round each once, in a new random order, and each seen to have done its work.
+//! Launches this palisade and an earlier one in turns: each once per round, in a new random order. Each run is verified.
 
 use std::path::Path;
 
@@ -13,22 +13,22 @@ use crate::suite::gap;
 use crate::summary::{Section, Table};
 use crate::workload::Check;
 
-/// Rounds that are run and verified but not counted; plans are kept in them.
+/// Rounds that are run and verified but not counted. Plans are kept in them.
 const WARM_UP: usize = 5;
 const NOW: &str = "now";
 const SAID: &str = "launched";
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     pub(crate) table: Table,
-    /// Whether it is surely slower than is allowed. Nobody knows if one of both failed.
+    /// Whether the difference is significant and more than allowed. `None` if one of the two failed.
     pub(crate) slower: Option<bool>,
 }
 
-/// Launches both. A launch may take so many times as long as before and no more.
+/// Launches both. `most` is the highest allowed ratio of the times.
 pub(crate) fn race(bench: &mut Bench, now: &Path, earlier: &Path, most: f64) -> Result<Pairs, BenchError> {
-    // Without a home no plan is kept, and what is timed is planning.
+    // Without a home no plan is kept, and the time would be that of planning.
     let home = bench.session.scratch().join("home");
     std::fs::create_dir_all(&home).map_err(|source| GateError::Prepare { path: home.clone(), source })?;
     let launch = |palisade: &Path| -> Invocation {
@@ -69,7 +69,7 @@ pub(crate) fn race(bench: &mut Bench, now: &Path, earlier: &Path, most: f64) -> 
     Ok(Pairs { table, slower: slower.filter(|_| valid) })
 }
 
-/// By the interval of the sign test: it fails only what is surely slower.
+/// Judges by the interval of the sign test: only a significant slowdown fails.
 fn judge(ratios: &[f64], most: f64) -> (Section, Option<bool>) {
     let interval = certain_interval(ratios, CONFIDENCE);
     let slower = interval.map(|(low, _)| low > most);
@@ -93,7 +93,7 @@ fn judge(ratios: &[f64], most: f64) -> (Section, Option<bool>) {
     (section, slower)
 }
 
-/// An earlier program that was named, if it is one.
+/// The path of a named earlier program, if it is executable.
 pub(crate) fn program(path: &Path) -> Result<std::path::PathBuf, GateError> {
     crate::programs::palisade(Some(path))
         .ok_or(GateError::Fails { path: path.to_owned(), why: "it is not an executable file".to_owned() })
@@ -110,7 +110,7 @@ mod tests {
         };
         assert_eq!(judge(&around(1.0), 1.02).1, Some(false));
         assert_eq!(judge(&around(1.05), 1.02).1, Some(true));
-        // It may be slower, and may not.
+        // The program may be slower, but this isn't certain.
         assert_eq!(judge(&around(1.03), 1.02).1, Some(false));
         assert_eq!(judge(&[1.5; 7], 1.02).1, None);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A file system for one contender, with the same files as all others.
+//! A bed: a file system for one contender, with the same files as all others.
 //!
-//! Each has its own, all of a kind: a daemon marks a file system for as long as it runs, so what isn't watched must be measured on
-//! another one, and two daemons on one would both be asked.
+//! Each contender has its own bed, all of one kind. A daemon marks a file system for as long as it runs. So the contender
+//! without a daemon needs another file system, and two daemons on one file system would both be asked.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -16,31 +16,31 @@ use super::{GuardError, elf};
 use crate::programs;
 use crate::workload::first_line;
 
-/// What the file system is.
+/// The kind of file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Tmpfs,
-    /// In a file, on a loop device.
+    /// An ext4 image in a file, on a loop device.
     Ext4,
 }
 
-/// Who owns a user's texts: nobody on most hosts has this number.
+/// The owner of a user's texts. On most hosts no user has this number.
 pub(crate) const USER: u32 = 47_110;
 
-/// How many files of each sort there are.
+/// The number of files of each sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Programs that tell the time.
+    /// Programs that print the time at their start.
     pub(crate) clocks: usize,
-    /// Copies of `true`, with the host's libraries.
+    /// Copies of `true`, which use the host's libraries.
     pub(crate) dynamic: usize,
-    /// Of root's, and as many of a user's.
+    /// Root's texts. There are as many of an ordinary user.
     pub(crate) texts: usize,
-    /// There is room for a home in which things are built.
+    /// There is room for a home in which programs are built.
     pub(crate) home: bool,
 }
 
-/// One of them, mounted as long as it is held.
+/// A bed. It is mounted as long as this value exists.
 #[derive(Debug)]
 pub(crate) struct Bed {
     pub(crate) path: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) enum Sort {
 }
 
 impl Sort {
-    /// Of the file with that number.
+    /// The path of the file with this number.
     pub(crate) fn file(self, bed: &Path, number: usize) -> PathBuf {
         let letter = match self {
             Self::Clocks => 'c',
@@ -85,7 +85,7 @@ impl Bed {
                 .map_err(|errno| GuardError::prepare("mount a tmpfs on", &path)(errno.into()))?,
             Kind::Ext4 => ext4(&path, counts)?,
         }
-        // From here on it is unmounted whatever happens.
+        // From here on the bed is unmounted on drop, also after an error.
         let bed = Self { path, counts };
         bed.fill().map_err(GuardError::prepare("fill", &bed.path))?;
         Ok(bed)
@@ -119,7 +119,7 @@ impl Bed {
         fs::write(text, "nobody may read this\n")
     }
 
-    /// Everything that may be executed here.
+    /// All programs of the bed that may be executed.
     pub(crate) fn programs(&self) -> impl Iterator<Item = PathBuf> {
         let of = |sort: Sort, count: usize| (0..count).map(move |number| sort.file(&self.path, number));
         of(Sort::Clocks, self.counts.clocks).chain(of(Sort::Dynamic, self.counts.dynamic))
@@ -128,7 +128,8 @@ impl Bed {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        // What still holds it lets it go when it ends, and with this process the mounts of its own end anyway.
+        // Processes that still use the mount release it when they end. This process's mount namespace ends with it in any
+        // case.
         let _ = unmount(&self.path, UnmountFlags::DETACH);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What rules and trusted files add: to a decision, to the start, and to the daemon's memory.
+//! Measures what rules and trusted files add: to a decision, to the start, and to the daemon's memory.
 
 use std::ffi::OsString;
 
@@ -23,14 +23,14 @@ use crate::workload::Failure;
 
 const RULES: [usize; 4] = [10, 100, 1000, 10_000];
 const TRUSTED: [usize; 4] = [1000, 10_000, 100_000, 1_000_000];
-/// Quick runs have the first so many.
+/// Quick runs use only the first ones.
 const FEW: usize = 2;
 
 const COUNTS: Counts = Counts { clocks: 10, dynamic: 0, texts: 1000, home: false };
 const AGAIN: usize = 100;
 const STARTS: usize = 5;
 
-/// What is to be reached: seconds, bytes, files a second.
+/// The targets: seconds, bytes, files per second.
 const DECISION: f64 = 1e-6;
 const START: f64 = 0.1;
 const MEMORY: f64 = 15e6;
@@ -41,7 +41,7 @@ fn upto(bench: &Bench, all: &'static [usize]) -> &'static [usize] {
     if bench.options.quick { &all[..FEW] } else { all }
 }
 
-/// Both daemons, and palisaded where the kernel answers nothing by itself: those that are wanted in one of the tables.
+/// Both daemons, and palisaded in the mode in which the kernel never answers by itself: those that one of the tables needs.
 fn programs(bench: &Bench, daemons: &Daemons, titles: &[&str]) -> Vec<(&'static str, Program)> {
     [
         (PALISADE, daemons.palisaded.clone()),
@@ -54,7 +54,7 @@ fn programs(bench: &Bench, daemons: &Daemons, titles: &[&str]) -> Vec<(&'static 
     .collect()
 }
 
-/// Opens and execs, where so many rules come before the one that decides.
+/// Opens and execs with this many rules before the one that decides.
 pub(crate) fn rules(
     bench: &mut Bench,
     daemons: &Daemons,
@@ -65,7 +65,7 @@ pub(crate) fn rules(
     decisions(bench, daemons, points, "rules", policy, missing)
 }
 
-/// The same beside so many trusted files; and how long daemons take to start with them.
+/// The same with this many trusted files; and how long daemons take to start with them.
 pub(crate) fn trusted(
     bench: &mut Bench,
     daemons: &Daemons,
@@ -147,7 +147,7 @@ fn decisions(
     Ok(())
 }
 
-/// Starts: with lists of files that are read for the first time, and with what is known from before.
+/// Starts: with lists of files that are read for the first time, and with a database from an earlier start.
 fn starts(
     bench: &mut Bench,
     daemons: &Daemons,
@@ -269,7 +269,7 @@ fn start_goals(bench: &mut Bench, tables: &mut [Table], points: &[usize]) {
     ));
     let walls = samples(known, most, &|sample| sample.wall);
     known.goals.push(goal(format!("{}: start", name(most)), Unit::Seconds, Bound::AtMost, START, walls));
-    // Also directly after the lists were read: what that took isn't given back by itself.
+    // Also directly after the lists were read: the memory for reading isn't returned by itself.
     for (table, memory) in [first, known].into_iter().zip(memory) {
         let what = format!("{}: memory", name(OF_MEMORY.min(most)));
         table.goals.push(goal(what, Unit::Mebibytes, Bound::AtMost, MEMORY, memory));
@@ -281,7 +281,7 @@ fn of_start(guard: &Guard, round: usize) -> Sample {
     Sample { round, wall: guard.ready, user: used.work, system: 0.0, max_rss: used.memory, exit_code: 0 }
 }
 
-/// What a start is beside.
+/// The baseline for a start.
 fn nothing(bench: &Bench) -> Result<Invocation, GuardError> {
     let own = std::env::current_exe().map_err(GuardError::prepare("find", "palisade-bench"))?;
     let argv: Vec<OsString> =

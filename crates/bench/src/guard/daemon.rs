@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A daemon that watches one bed, for as long as it is held.
+//! A daemon that watches one bed, as long as this value exists.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,19 +22,19 @@ use super::policy::Policy;
 use crate::launch::LaunchError;
 use crate::workload::first_line;
 
-/// A million trusted files take one of them a minute.
+/// One of the daemons takes a minute for a million trusted files.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// Between asking and forcing.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(1);
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Which daemon, and how.
+/// The daemon, and its mode.
 #[derive(Clone, Debug)]
 pub(crate) enum Program {
     Palisaded {
         path: PathBuf,
-        /// The kernel answers nothing by itself.
+        /// The kernel never answers by itself.
         ask_always: bool,
     },
     Fapolicyd {
@@ -42,7 +42,7 @@ pub(crate) enum Program {
     },
 }
 
-/// A daemon that doesn't do what it is for.
+/// Why a daemon doesn't work as a guard.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum Unguarded {
     #[error("it ended with {status}: {said}")]
@@ -58,23 +58,23 @@ pub(crate) enum Unguarded {
 pub(crate) struct Use {
     /// Seconds of processor time.
     pub(crate) work: f64,
-    /// Bytes: what is shared counts in parts (PSS).
+    /// Bytes; shared memory counts proportionally (PSS).
     pub(crate) memory: u64,
 }
 
-/// A running one.
+/// A running daemon.
 #[derive(Debug)]
 pub(crate) struct Guard {
     program: Program,
     own: PathBuf,
     bed: PathBuf,
     child: Child,
-    /// From the start until it is ready, in seconds.
+    /// The time from the start until it is ready, in seconds.
     pub(crate) ready: f64,
 }
 
 impl Guard {
-    /// Configures and starts one, whose files are in `own`.
+    /// Configures and starts a daemon with its files in `own`.
     pub(crate) fn start(
         program: &Program,
         own: &Path,
@@ -90,7 +90,7 @@ impl Guard {
         Self::again(program, own, bed, stop)
     }
 
-    /// Starts one that is configured, and knows what it learned before.
+    /// Starts a daemon that is configured and has a database from an earlier start.
     pub(crate) fn again(
         program: &Program,
         own: &Path,
@@ -141,7 +141,7 @@ impl Guard {
                 {
                     Some(strays(format!("it watches {:?}", status.watched)))
                 }
-                // As long as it doesn't know what is trusted it refuses nothing.
+                // It refuses nothing until it knows which files are trusted.
                 Response::Status(status) => status.enforcing.then_some(Ok(())),
                 _ => None,
             },
@@ -159,24 +159,24 @@ impl Guard {
         connection.receive_within(Some(ANSWER)).ok()
     }
 
-    /// What it said so far.
+    /// What the daemon has logged so far.
     fn said(&self) -> String {
         fs::read(self.own.join("log"))
             .map(|said| String::from_utf8_lossy(&said).into_owned())
             .unwrap_or_default()
     }
 
-    /// Whether what every policy denies fails. Otherwise it is only said: see [`Guard::evidence`].
+    /// Whether an operation that every policy denies fails. Otherwise the denial is only logged: see [`Guard::evidence`].
     pub(crate) fn enforces(&self) -> bool {
         matches!(self.program, Program::Palisaded { .. })
     }
 
-    /// The process whose view of the host a load needs.
+    /// The process whose mount namespace a load must enter.
     pub(crate) fn view(&self) -> Option<u32> {
         matches!(self.program, Program::Fapolicyd { .. }).then(|| self.child.id())
     }
 
-    /// A number that grows whenever it has denied what every policy denies.
+    /// A counter that grows with each denial of what every policy denies.
     pub(crate) fn evidence(&self) -> u64 {
         match self.program {
             Program::Palisaded { .. } => match self.ask(&Request::Metrics { reset: false }) {
@@ -187,7 +187,7 @@ impl Guard {
         }
     }
 
-    /// Questions so far.
+    /// The number of questions so far.
     pub(crate) fn asked(&self) -> u64 {
         match self.ask(&Request::Metrics { reset: false }) {
             Some(Response::Metrics(metrics)) => metrics.questions,
@@ -195,7 +195,7 @@ impl Guard {
         }
     }
 
-    /// Keeps all of its threads on one core; without one, on those that this process may use.
+    /// Pins all threads of the daemon to one core; without a core, to those that this process may use.
     pub(crate) fn pin(&self, core: Option<usize>) {
         let mut cores = CpuSet::new();
         match core {
@@ -206,7 +206,7 @@ impl Guard {
             for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
                 let task =
                     task.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
-                // A thread that ended meanwhile is nowhere.
+                // A thread may have ended meanwhile.
                 let _ = task.map(|task| sched_setaffinity(Some(task), &cores));
             }
         }
@@ -226,7 +226,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let pid = Pid::from_child(&self.child);
-        // Not reaped yet, so it is still this child.
+        // The child isn't reaped yet, so this id still belongs to it.
         let _ = kill_process(pid, Signal::TERM);
         let asked = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
@@ -247,7 +247,7 @@ impl Program {
         }
     }
 
-    /// It ends with the bench, also if that is killed.
+    /// The daemon ends with the bench, also if the bench is killed.
     fn command(&self, own: &Path) -> Result<Command, GuardError> {
         let bench = std::env::current_exe().map_err(GuardError::prepare("find", "palisade-bench"))?;
         let mut command = Command::new(bench);
@@ -272,7 +272,7 @@ impl Program {
     }
 }
 
-/// Writes what palisaded reads.
+/// Writes palisaded's configuration.
 fn palisaded(own: &Path, bed: &Bed, policy: &Policy) -> Result<(), GuardError> {
     for name in ["config/guard.d", "config/trust.d", "state"] {
         let path = own.join(name);
@@ -293,7 +293,7 @@ fn palisaded(own: &Path, bed: &Bed, policy: &Policy) -> Result<(), GuardError> {
     policy.write_trust(bed, &trust).map_err(GuardError::prepare("write", &trust))
 }
 
-/// A process and those below it.
+/// A process and all processes below it.
 fn family(root: u32) -> Vec<u32> {
     let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -312,12 +312,12 @@ fn family(root: u32) -> Vec<u32> {
     all
 }
 
-/// The fourth field; the second is in parentheses and may contain anything.
+/// The fourth field. The second one is in parentheses and may contain any character.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
 }
 
-/// Processor time of all threads, to the nanosecond.
+/// The processor time of all threads, to the nanosecond.
 fn work(pid: u32) -> f64 {
     let nanoseconds = |task: fs::DirEntry| -> Option<f64> {
         fs::read_to_string(task.path().join("schedstat")).ok()?.split(' ').next()?.parse().ok()
@@ -335,7 +335,7 @@ fn last_line(said: &str) -> String {
     said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it says nothing").to_owned()
 }
 
-/// Finds the daemon to measure: the one that was named, else the one beside this program, else the one on PATH.
+/// Finds the daemon to measure: the named one, else the one beside this program, else the one on PATH.
 pub(crate) fn find(named: Option<&Path>) -> io::Result<PathBuf> {
     let executable = |path: &Path| crate::programs::on_path(&path.to_string_lossy());
     if let Some(named) = named {

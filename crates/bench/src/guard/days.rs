@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a guard costs who builds and installs in a home that is watched.
+//! Measures what a guard costs for building and installing in a watched home.
 
 use super::bed::{Bed, Counts};
 use super::daemon::Guard;
@@ -23,13 +23,13 @@ const INSTALL_WORK: &str = "npm ci in a home, processor time";
 
 const WHOLE: Size = Size { crates: 12, packages: 120 };
 const QUICK: Size = Size { crates: 3, packages: 20 };
-/// A build takes seconds.
+/// Fewer rounds, because a build takes seconds.
 const QUICK_ROUNDS: usize = 3;
 
-/// A build takes all processors that there are.
+/// A build uses all processors.
 const ANYWHERE: Placement = Placement { name: "all cores", load: None, daemon: None };
 
-/// Of the time, and of the processor time.
+/// The titles of the table of times and of the table of processor time.
 fn titles(job: Job) -> [&'static str; 2] {
     match job {
         Job::Build => [BUILD, BUILD_WORK],
@@ -37,7 +37,7 @@ fn titles(job: Job) -> [&'static str; 2] {
     }
 }
 
-/// Two tables for each job that can be done here.
+/// Two tables for each job that is possible here.
 pub(crate) fn all(
     bench: &mut Bench,
     daemons: &Daemons,

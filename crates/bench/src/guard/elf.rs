@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The smallest program that can say when it began: its first instructions write the clock to standard output.
+//! The smallest program that can report its own start: its first instructions write the clock to standard output.
 
 use std::time::Duration;
 
-/// What it writes: seconds and nanoseconds of `CLOCK_MONOTONIC`.
+/// The length of its output: seconds and nanoseconds of `CLOCK_MONOTONIC`.
 pub(crate) const SAID: usize = 16;
 
 const BASE: u64 = 0x40_0000;
@@ -29,19 +29,19 @@ const CODE: [u8; 50] = [
     0x0f, 0x0b,                         // ud2
 ];
 
-/// The file.
+/// The program's file.
 pub(crate) fn program() -> Vec<u8> {
     let start = u64::from(HEADER) + 2 * u64::from(SEGMENT);
     let length = start + CODE.len() as u64;
     let mut file = Vec::new();
     file.extend([0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    // An executable for x86_64.
+    // The header: an executable for x86_64.
     file.extend([2_u16, 62].iter().flat_map(|half| half.to_le_bytes()));
     file.extend(1_u32.to_le_bytes());
     file.extend([BASE + start, u64::from(HEADER), 0].iter().flat_map(|long| long.to_le_bytes()));
     file.extend(0_u32.to_le_bytes());
     file.extend([HEADER, SEGMENT, 2, 64, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
-    // All of it, to be read and executed; and a stack that isn't.
+    // One segment with the whole file, readable and executable; and a stack that isn't executable.
     for (kind, flags, address, size) in [(1_u32, 5_u32, BASE, length), (0x6474_e551, 6, 0, 0)] {
         file.extend([kind, flags].iter().flat_map(|word| word.to_le_bytes()));
         file.extend([0, address, address, size, size, 0x1000].iter().flat_map(|long| long.to_le_bytes()));
@@ -50,7 +50,7 @@ pub(crate) fn program() -> Vec<u8> {
     file
 }
 
-/// What it has written.
+/// The time in the program's output.
 pub(crate) fn clock(said: [u8; SAID]) -> Option<Duration> {
     let half = |at: usize| Some(i64::from_le_bytes(said.get(at..at + 8)?.try_into().ok()?));
     Some(Duration::new(u64::try_from(half(0)?).ok()?, u32::try_from(half(8)?).ok()?))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! fapolicyd without risk to the host: in a view of the host in which the bed is the only file system of its kind, and in which its
-//! configuration, its database and what it leaves in /run are the bench's.
+//! Runs fapolicyd without risk to the host. It gets a private mount namespace, in which the bed is the only file system of
+//! its kind. Its configuration, its database and its files in /run are the bench's.
 //!
-//! It marks mounts, not file systems, and mounts of a view of one's own are other mounts: nobody outside is ever asked about.
+//! fapolicyd marks mounts and not file systems. The mounts of a private namespace are separate mounts, so fapolicyd is never
+//! asked about processes outside.
 
 use std::fs;
 use std::io;
@@ -15,19 +16,19 @@ use super::bed::Bed;
 use super::load::LoadError;
 use super::policy::Policy;
 
-/// What it says when it has begun, and before that of each mount that it watches.
+/// The message that fapolicyd logs when it is ready. Before it, there is one message for each mount that it watches.
 pub(crate) const READY: &str = "Starting to listen for events";
 const ADDED: [&str; 2] = ["added ", " mount point"];
 /// The kind of file system that it watches.
 const WATCHED: &str = "tmpfs";
-/// More mounts on top of each other are a mistake.
+/// More mounts on top of each other mean that something is wrong.
 const MOST_MOUNTS: usize = 1000;
 
-/// Directories of the host, and what stands in for them below the daemon's own.
+/// Directories of the host, and the directories below the daemon's own that replace them.
 const REPLACED: [(&str, &str); 3] =
     [("/etc/fapolicyd", "config"), ("/var/lib/fapolicyd", "state"), ("/run", "run")];
 
-/// Writes what it reads.
+/// Writes fapolicyd's configuration.
 pub(crate) fn configure(own: &Path, bed: &Bed, policy: &Policy) -> Result<(), GuardError> {
     let write = |name: &str, text: &str| {
         let path = own.join(name);
@@ -52,7 +53,7 @@ pub(crate) fn configure(own: &Path, bed: &Bed, policy: &Policy) -> Result<(), Gu
     policy.write_trust(bed, &trust).map_err(GuardError::prepare("write", &trust))
 }
 
-/// Runs in the process that becomes the daemon; `own` is its directory, beside which its bed is named in a file.
+/// Runs in the process that becomes the daemon. `own` is the daemon's directory; a file in it names the bed.
 pub(crate) fn enter_view(own: &Path) -> Result<(), LoadError> {
     let step = |what: &'static str| move |source: io::Error| LoadError::Prepare { what, source };
     let bed = PathBuf::from(fs::read_to_string(own.join("bed")).map_err(step("read which bed is watched"))?);
@@ -69,7 +70,7 @@ pub(crate) fn enter_view(own: &Path) -> Result<(), LoadError> {
     Err(step("hide the other mounts")(io::ErrorKind::ResourceBusy.into()))
 }
 
-/// Mounts of the watched kind, as `/proc/self/mounts` has them.
+/// The mounts of the watched kind in `/proc/self/mounts`.
 fn watched(mounts: &str) -> Vec<PathBuf> {
     let of = |line: &str| {
         let mut fields = line.split(' ');
@@ -79,7 +80,7 @@ fn watched(mounts: &str) -> Vec<PathBuf> {
     mounts.lines().filter_map(of).collect()
 }
 
-/// Whether what it has said so far says that it watches the bed, and only that. `None` if it says nothing yet.
+/// Whether the log so far says that it watches the bed and nothing else. `None` if it isn't ready yet.
 pub(crate) fn watches_only(said: &str, bed: &Path) -> Option<bool> {
     said.contains(READY).then(|| {
         let added: Vec<&str> =

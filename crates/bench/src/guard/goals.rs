@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is to be reached. Of fapolicyd, what its performance document says of itself.
+//! The targets for the guard. For fapolicyd, the figures of its own performance document.
 
 use super::days::{BUILD, INSTALL};
 use super::scenarios::{
@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::statistics::{Estimate, estimate, estimate_independent_ratio};
 use crate::summary::{Row, Table};
 
-/// A table, the most that a row may be of off, and the published ratio of the same scenario.
+/// A table, the highest allowed ratio to the row "off", and the published ratio for the same scenario.
 const RATIOS: [(&str, f64, Option<f64>); 12] = [
     (ONE_CALL, 1.04, Some(ONE_PUBLISHED)),
     (ONE_STRACE, 1.04, Some(ONE_PUBLISHED)),
@@ -29,14 +29,14 @@ const RATIOS: [(&str, f64, Option<f64>); 12] = [
 const ONE_PUBLISHED: f64 = 1.68;
 const MANY_PUBLISHED: f64 = 1.72;
 const OPEN_PUBLISHED: f64 = 7.09;
-/// Its opens in 60 s, which it calls opens a second: without, and with it.
+/// The number of opens in 60 s, which the document calls opens per second: without and with fapolicyd.
 const OPENS_PUBLISHED: [f64; 2] = [29_973_669.0, 4_249_575.0];
 const PUBLISHED_WINDOW: f64 = 60.0;
 
-/// Of one table.
+/// The goals of one table.
 pub(crate) fn of(table: &Table, random: &mut Random) -> Vec<Goal> {
     let mut goals = Vec::new();
-    // The wall time of a first pass was promised to nobody, but is of interest.
+    // There is no target for the wall time of a first pass, but it is shown.
     if let Some((_, wanted, published)) = RATIOS.iter().find(|(title, ..)| *title == table.workload) {
         for name in [PALISADE, ALLOW_ALL] {
             let Some(row) = row(table, name) else { continue };
@@ -82,7 +82,7 @@ pub(crate) fn row<'t>(table: &'t Table, name: &str) -> Option<&'t Row> {
     table.rows.iter().find(|row| row.series.name == name)
 }
 
-/// That off is as fast beside running daemons as without any: of the same cores.
+/// Adds the ratio of "off" beside running daemons to "off" without daemons, on the same cores.
 pub(crate) fn undisturbed(tables: &mut [Table], idle: &[Table], random: &mut Random) {
     for table in tables {
         let Some(alone) = idle.iter().find(|idle| {

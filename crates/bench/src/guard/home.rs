@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The home of an ordinary user on a bed, and what is done there all day: a project of several crates is built, packages are
-//! installed. Everything that is opened may be changed by that user, so that no kernel may answer by itself.
+//! The home of an ordinary user on a bed, and the user's daily work: building a project of several crates, and installing
+//! packages. That user may change every file that is opened, so the kernel may never answer by itself.
 //!
-//! Nothing is fetched: crates depend on each other by path, packages are archives beside the project. The compiler and Node are those
-//! of the host, which nobody watches here. What is built isn't executed, and no package has a script: the default policy of both
-//! daemons refuses what a user has just made.
+//! Nothing is downloaded: crates depend on each other by path, and packages are archives beside the project. The compiler and
+//! Node are those of the host, which isn't watched. Built programs aren't executed, and no package has a script, because the
+//! default policies of both daemons refuse files that a user has just made.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -29,27 +29,27 @@ pub(crate) enum Job {
     Install,
 }
 
-/// How much there is of everything.
+/// The size of the project and of the site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) crates: usize,
     pub(crate) packages: usize,
 }
 
-/// Files of each crate and of each package, beside the one that names them.
+/// The number of files in each crate and package, without the main one.
 const MODULES: usize = 8;
-/// Directories of the host in which its programs are.
+/// The directories of the host's programs.
 const SYSTEM: &str = "/usr/local/bin:/usr/bin:/bin";
-/// One package of so many brings a program.
+/// One package in this many contains a program.
 const PROGRAMS: usize = 10;
 
 /// A home that can be copied to beds.
 #[derive(Debug)]
 pub(crate) struct Home {
     model: PathBuf,
-    /// Where the compiler is, if that isn't where the system has its programs.
+    /// The compiler's directory, if it isn't one of the system's.
     toolchain: Option<PathBuf>,
-    /// What can't be done, and why.
+    /// The jobs that can't be done, and why.
     pub(crate) missing: Vec<(Job, String)>,
 }
 
@@ -77,7 +77,7 @@ impl Job {
         })
     }
 
-    /// As if it had never been done.
+    /// Removes the job's result.
     pub(crate) fn clear(self, bed: &Path) -> io::Result<()> {
         match fs::remove_dir_all(self.made(bed)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -85,7 +85,7 @@ impl Job {
         }
     }
 
-    /// As its user types it.
+    /// The command as the user types it.
     pub(crate) fn command(self, bed: &Path) -> Command {
         let (program, words): (_, &[&str]) = match self {
             Self::Build => ("cargo", &["build", "--offline", "--quiet"]),
@@ -95,19 +95,20 @@ impl Job {
         let found = path.split(':').map(|directory| Path::new(directory).join(program));
         let program = found.into_iter().find(|path| path.exists()).unwrap_or_else(|| program.into());
         let mut command = Command::new(program);
-        // Nothing of the host's settings, caches or wrappers. Supplementary groups go with the user's number.
+        // The host's settings, caches and wrappers must have no effect. Setting the user's number also drops supplementary
+        // groups.
         command.env_clear().env("PATH", path).env("HOME", home(bed)).env("LC_ALL", "C").env("USER", "user");
         command.args(words).current_dir(self.directory(bed)).stdin(Stdio::null()).stdout(Stdio::null());
         command.uid(USER).gid(USER);
         command
     }
 
-    /// Whether it has been done.
+    /// Whether the job's result exists.
     pub(crate) fn is_done(self, bed: &Path) -> bool {
         let made = self.made(bed);
         let there = |path: PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0);
         match self {
-            // All crates are in it.
+            // This program contains all crates.
             Self::Build => there(made.join("debug/app")),
             Self::Install => {
                 let archives = fs::read_dir(self.directory(bed).join("packages")).into_iter().flatten();
@@ -121,7 +122,7 @@ impl Job {
     }
 }
 
-/// The directory of the user.
+/// The user's directory.
 fn home(bed: &Path) -> PathBuf {
     bed.join("home")
 }
@@ -131,7 +132,7 @@ fn toolchain(bed: &Path) -> PathBuf {
 }
 
 impl Home {
-    /// Makes one below `scratch`.
+    /// Makes a home below `scratch`.
     pub(crate) fn prepare(scratch: &Path, size: Size) -> Result<Self, GuardError> {
         let model = scratch.join("home");
         let mut missing = Vec::new();
@@ -156,14 +157,14 @@ impl Home {
         Ok(Self { model, toolchain, missing })
     }
 
-    /// Copies it to a bed.
+    /// Copies the home to a bed.
     pub(crate) fn equip(&self, bed: &Bed) -> Result<(), GuardError> {
         let home = home(&bed.path);
         tool(Command::new("cp").arg("-a").arg(&self.model).arg(&home))?;
         tool(Command::new("chown").arg("-R").arg(format!("{USER}:{USER}")).arg(&home))?;
         if let Some(from) = &self.toolchain {
             let to = toolchain(&bed.path);
-            // Seen through the bed, and no part of its file system.
+            // Visible through the bed, but on another file system.
             fs::create_dir_all(&to)
                 .and_then(|()| mount_bind(from, &to).map_err(io::Error::from))
                 .map_err(GuardError::prepare("show the compiler as", to))?;
@@ -172,12 +173,12 @@ impl Home {
     }
 }
 
-/// Whether anybody gets to what is below.
+/// Whether every user can pass through the directory.
 fn passes(directory: &Path) -> bool {
     fs::metadata(directory).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
 }
 
-/// Where the compiler that belongs to `cargo` is, if not in the system's directories.
+/// The directory of the compiler that belongs to `cargo`, if it isn't one of the system's.
 fn compiler() -> Result<Option<PathBuf>, String> {
     if programs::on_path("cc").is_none() {
         return Err("`cc`, which links, is not on PATH; apt install gcc".to_owned());
@@ -185,7 +186,7 @@ fn compiler() -> Result<Option<PathBuf>, String> {
     if programs::on_path("cargo").is_none() {
         return Err("`cargo` is not on PATH; https://rustup.rs".to_owned());
     }
-    // What is on PATH may be a proxy, which looks into its own user's home.
+    // The program on PATH may be a proxy that looks into its own user's home.
     let output = Command::new("rustc").args(["--print", "sysroot"]).stdin(Stdio::null()).output();
     let root = output.ok().filter(|output| output.status.success());
     let root = root.map(|output| PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
@@ -202,7 +203,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
-/// A program of so many crates, each of which needs two of those before it.
+/// A program of this many crates. Each one needs two of those before it.
 fn project(directory: &Path, crates: usize) -> io::Result<()> {
     write(
         &directory.join("Cargo.toml"),
@@ -241,7 +242,7 @@ fn manifest(name: &str) -> String {
     format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n\n[dependencies]\n")
 }
 
-/// What people write: a type with derived traits, and functions that others call.
+/// Typical source code: a type with derived traits, and functions that call each other.
 fn module(number: usize, needed: &[usize]) -> String {
     let mut others = String::new();
     for other in needed {
@@ -261,7 +262,7 @@ fn module(number: usize, needed: &[usize]) -> String {
     )
 }
 
-/// A page that needs so many packages, with the archives of all of them.
+/// A page that needs this many packages, with the archives of all of them.
 fn site(directory: &Path, packages: usize) -> Result<(), GuardError> {
     let written = |result: io::Result<()>| result.map_err(GuardError::prepare("write below", directory));
     let (mut needed, mut locked) = (Vec::new(), Vec::new());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs on a bed: `palisade-bench load …`, started by the bench. It prints what it measured as `NAME VALUE`, in seconds.
+//! The program that runs on a bed: `palisade-bench load …`, started by the bench. It prints what it measured as `NAME VALUE`,
+//! in seconds.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -24,7 +25,7 @@ use super::{elf, fapolicyd};
 use crate::statistics::median;
 use crate::workload::first_line;
 
-/// Between two looks at the clock.
+/// The number of operations between two reads of the clock.
 const STRIDE: usize = 64;
 
 /// Work on a bed; the bench starts it.
@@ -97,7 +98,7 @@ struct Place {
     enforced: bool,
 }
 
-/// What it can't do.
+/// Why a load fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error("can't {what}")]
@@ -140,7 +141,7 @@ fn c_string(path: &Path) -> Result<CString, LoadError> {
         .map_err(|error| LoadError::Prepare { what: "name a file", source: error.into() })
 }
 
-/// Standard output as it was, for what is said; and the end of a pipe, whose other end is standard output now.
+/// The original standard output, for the results; and the reading end of a pipe whose writing end is now standard output.
 struct Clocks {
     said: OwnedFd,
     told: File,
@@ -241,7 +242,7 @@ fn open(place: &Place, paths: Vec<PathBuf>, window: Option<Duration>) -> Result<
     say(&clocks.said, &format!("each {each:.12}\n"))
 }
 
-/// From nothing.
+/// Does the job from a clean state.
 fn at_home(place: &Place, job: Job) -> Result<(), LoadError> {
     let mut clocks = Clocks::take()?;
     place.take()?;
@@ -261,7 +262,7 @@ fn at_home(place: &Place, job: Job) -> Result<(), LoadError> {
     say(&clocks.said, &format!("each {each:.9}\nwork {work:.9}\n"))
 }
 
-/// Processor time, in seconds, of all that this process has waited for.
+/// The processor time, in seconds, of all processes for which this process has waited.
 fn work() -> f64 {
     let used = palisade_sys::usage::of_children();
     (used.user + used.system).as_secs_f64()
@@ -288,7 +289,8 @@ impl Place {
         Ok(())
     }
 
-    /// Whatever is measured afterwards: what is denied is refused here, or isn't.
+    /// Proves the guard before anything is measured: a denied file must be refused if `enforced`, and must be allowed
+    /// otherwise.
     fn prove(&self, clocks: &mut Clocks) -> Result<(), LoadError> {
         let [program, text] = refused(&self.bed);
         let wanted = self.enforced;

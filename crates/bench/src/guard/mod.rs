@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What it costs that a daemon is asked before a file is opened or executed.
+//! Measures the cost of asking a daemon before a file is opened or executed.
 //!
-//! [`bed`] is a file system of its own for each contender, filled alike, so that a daemon is asked about one of them and about
-//! nothing else on the host; [`elf`] its programs. [`policy`] is what the daemons are told, [`daemon`] how they are started, pinned
-//! and looked at, [`fapolicyd`] the one that gets a private view of the host. [`load`] is what runs on a bed, [`trace`] what others
-//! say of that, [`race`] all contenders through all rounds. [`scenarios`] are those of fapolicyd's performance document,
-//! [`curves`] what rules and trusted files add, [`home`] and [`days`] what users do
-//! all day, [`goals`] what is to be reached.
+//! [`bed`] is a file system for each contender, with equal content, so that a daemon is asked about that and about nothing
+//! else on the host. [`elf`] makes its programs. [`policy`] is the daemons' policy. [`daemon`] starts, pins and observes
+//! them; [`fapolicyd`] gives that daemon a private view of the host. [`load`] is the program that runs on a bed, [`trace`] is
+//! what tracers report about it, and [`race`] runs all contenders through all rounds. [`scenarios`] are those of fapolicyd's
+//! performance document, [`curves`] measures what rules and trusted files add, [`home`] and [`days`] measure users' daily
+//! work, and [`goals`] has the targets.
 
 pub(crate) mod bed;
 pub(crate) mod curves;
@@ -27,7 +27,7 @@ use std::path::PathBuf;
 
 use crate::launch::LaunchError;
 
-/// What ends the measuring of guards.
+/// Why measuring guards stops.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GuardError {
     #[error(transparent)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What both daemons are told, in the same words: they read the same rules and the same lists of trusted files.
+//! The policy of both daemons, in the same text: they read the same rules and the same lists of trusted files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,14 +9,14 @@ use std::process::Command;
 
 use super::bed::{Bed, refused};
 
-/// Which rules follow those that deny what every policy denies.
+/// The rules after those that deny what every policy denies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// What fapolicyd calls known-libs, its default: only what is trusted is executed or loaded.
+    /// fapolicyd's default, known-libs: only trusted files are executed or loaded.
     KnownLibs,
-    /// Palisade's own default, of the same meaning.
+    /// Palisade's own default, with the same meaning.
     Own,
-    /// As its performance document has it.
+    /// Everything is allowed, as in fapolicyd's performance document.
     AllowAll,
 }
 
@@ -24,13 +24,13 @@ pub(crate) enum Rules {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     pub(crate) rules: Rules,
-    /// Rules before those that decide, none of which ever matches.
+    /// The number of rules before the deciding ones. None of them ever matches.
     pub(crate) others: usize,
-    /// Trusted files beside those of the bed, none of which exists.
+    /// The number of trusted files in addition to those of the bed. None of them exists.
     pub(crate) trusted: usize,
 }
 
-/// What `palisaded` goes by where nobody gives it rules.
+/// palisaded's rules where it is given none.
 const OWN: &str = include_str!("../../../guard/data/known-libs.rules");
 const KNOWN_LIBS: &str = "\
 deny perm=any pattern=ld_so : all
@@ -51,7 +51,7 @@ impl Policy {
         Self { rules, others: 0, trusted: 0 }
     }
 
-    /// The rules, in fapolicyd's grammar.
+    /// The rules in fapolicyd's grammar.
     pub(crate) fn rules(&self, bed: &Path) -> String {
         let mut text = String::new();
         if self.rules != Rules::Own {
@@ -60,7 +60,7 @@ impl Policy {
         for path in refused(bed) {
             let _ = writeln!(text, "deny perm=any all : path={}", path.display());
         }
-        // By program and by file in turn, as policies have them.
+        // Rules by program and rules by file alternate, as in real policies.
         for number in 0..self.others {
             let _ = if number % 2 == 0 {
                 writeln!(text, "deny perm=any exe=/no/such/program-{number} : all")
@@ -76,13 +76,13 @@ impl Policy {
         text
     }
 
-    /// The trusted files: `PATH SIZE SHA256`, a line each.
+    /// The trusted files, one line each: `PATH SIZE SHA256`.
     pub(crate) fn write_trust(&self, bed: &Bed, to: &Path) -> io::Result<()> {
         let mut file = BufWriter::new(fs::File::create(to)?);
         let mut last: Option<(u64, String)> = None;
         for program in bed.programs() {
             let size = program.metadata()?.len();
-            // The copies are alike, and one sort follows the other.
+            // The copies of one sort are equal and follow each other, so the hash is computed once.
             let hash = match last.take() {
                 Some((known, hash)) if known == size => hash,
                 _ => sha256(&program)?,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Paired measurement, as [`crate::interleave`], of loads on beds: one run of a load gives several figures, and each run is seen to
-//! be guarded.
+//! Paired measurement, as in [`crate::interleave`], of loads on beds. One run of a load gives several figures, and each run
+//! proves that it is guarded.
 
 use std::ffi::OsString;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::suite::gap;
 use crate::summary::{Scale, Table};
 use crate::workload::{Check, Failure};
 
-/// A bed, and who watches it.
+/// A bed, and the daemon that watches it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contender<'g> {
     pub(crate) name: &'g str,
@@ -30,51 +30,51 @@ pub(crate) struct Contender<'g> {
     pub(crate) guard: Option<&'g Guard>,
 }
 
-/// On which cores load and daemons are.
+/// The cores of the load and of the daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) name: &'static str,
-    /// `None`: wherever they come to be.
+    /// `None`: any core.
     pub(crate) load: Option<usize>,
     pub(crate) daemon: Option<usize>,
 }
 
-/// What is done in one round.
+/// The work of one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Work {
-    /// The program with that number again and again.
+    /// Executes the program with this number again and again.
     Same { sort: Sort, number: usize, count: usize },
-    /// So many others in each round, beginning with those of round `first`.
+    /// Executes this many other programs in each round, beginning with those of round `first`.
     Slice { sort: Sort, count: usize, first: usize },
-    /// Opens of so many files.
+    /// Opens this many files.
     Open { sort: Sort, count: usize },
-    /// Opens of so many others in each round.
+    /// Opens this many other files in each round.
     OpenSlice { sort: Sort, count: usize, first: usize },
-    /// Opens of so many files, again and again, for so many seconds.
+    /// Opens this many files again and again, for this many seconds.
     Window { count: usize, seconds: f64 },
-    /// What a user does at home.
+    /// Does a user's job at home.
     Job(Job),
 }
 
-/// Who says how long it took.
+/// The source of the measured times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reading<'t> {
-    /// The load: these of its figures, each with a table's title.
+    /// The load's own figures, each with the title of a table.
     Said(&'t [(&'t str, &'t str)]),
     Strace(&'t str),
     Tracepoints(&'t str, &'t Tracepoints),
 }
 
-/// A scenario, measured.
+/// A scenario to measure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scenario<'t> {
     pub(crate) work: Work,
     pub(crate) reading: Reading<'t>,
-    /// Those that are counted; one comes before.
+    /// The number of counted rounds; one round comes before.
     pub(crate) rounds: usize,
 }
 
-/// The figure that is processor time: the daemon's is added.
+/// The name of the figure for processor time. The daemon's processor time is added to it.
 pub(crate) const WORK: &str = "work";
 
 /// Rounds that are run and verified but not counted.
@@ -89,7 +89,7 @@ impl Scenario<'_> {
     }
 }
 
-/// Runs all contenders through all rounds: a table for each figure.
+/// Runs all contenders through all rounds. Returns a table for each figure.
 pub(crate) fn race(
     bench: &mut Bench,
     contenders: &[Contender<'_>],
@@ -239,7 +239,7 @@ fn traced(bench: &Bench) -> PathBuf {
     bench.session.scratch().join("strace")
 }
 
-/// One run of the load: a sample for each figure.
+/// Runs the load once. Returns a sample for each figure.
 fn sample(
     bench: &Bench,
     contender: &Contender<'_>,

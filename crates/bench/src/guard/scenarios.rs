@@ -62,11 +62,11 @@ const TITLES: [&str; 17] = [
     IDLE_OPEN,
 ];
 
-/// Execs of one program in a round, and under a tracer.
+/// The number of execs of one program in a round; the second number is for a run under a tracer.
 const AGAIN: [usize; 2] = [200, 50];
 const AGAIN_QUICK: [usize; 2] = [50, 20];
 
-/// A contender: its daemon ends before its bed is unmounted.
+/// A contender. Its daemon must end before its bed is unmounted.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) name: String,
@@ -80,20 +80,20 @@ impl Entry {
     }
 }
 
-/// All that is compared.
+/// All contenders.
 #[derive(Debug)]
 pub(crate) struct Field {
     entries: Vec<Entry>,
     counts: Counts,
 }
 
-/// Where load and daemons are: on cores that this process may use.
+/// The placements of load and daemons, on cores that this process may use.
 pub(crate) fn placements() -> Vec<Placement> {
     let allowed = rustix::thread::sched_getaffinity(None);
     let cores: Vec<usize> = allowed
         .map(|cores| (0..rustix::thread::CpuSet::MAX_CPU).filter(|&core| cores.is_set(core)).collect())
         .unwrap_or_else(|_| vec![0]);
-    // The first ones have the interrupts.
+    // The first cores handle interrupts.
     let load = cores.last().copied().unwrap_or(0);
     let mut all = vec![Placement { name: "same core", load: Some(load), daemon: Some(load) }];
     if let Some(&other) = cores.iter().rev().nth(1) {
@@ -102,7 +102,7 @@ pub(crate) fn placements() -> Vec<Placement> {
     all
 }
 
-/// Makes a bed, furnishes it and starts a daemon; one that can't be measured is added to `missing`.
+/// Makes a bed, fills it and starts a daemon. A daemon that can't be measured is added to `missing`.
 pub(crate) fn enter(
     bench: &Bench,
     name: &str,
@@ -130,7 +130,7 @@ pub(crate) fn enter(
 }
 
 impl Field {
-    /// `None` if nothing of this is wanted.
+    /// `None` if the filter selects none of these tables.
     pub(crate) fn prepare(
         bench: &mut Bench,
         daemons: &Daemons,
@@ -151,7 +151,7 @@ impl Field {
             return Ok(None);
         }
         let files = bench.options.guard.files.unwrap_or(if bench.options.quick { 500 } else { 10_000 });
-        // One more of each that is executed: it is the one that is executed again and again.
+        // One more of each sort of program: this one is executed again and again.
         let counts = Counts { clocks: files + 1, dynamic: files / 5 + 1, texts: files, home: false };
         bench.say(&format!("{files} programs and {files} texts on each file system"));
         let mut entries = Vec::new();
@@ -191,7 +191,7 @@ fn wanted(bench: &Bench, titles: &[&str], contenders: &[Contender<'_>]) -> bool 
     contenders.iter().any(|contender| titles.iter().any(|title| bench.filter.accepts(title, contender.name)))
 }
 
-/// All tables.
+/// Measures all tables.
 pub(crate) fn all(bench: &mut Bench, field: Field, missing: &mut Vec<Missing>) -> Result<(), BenchError> {
     let begin = bench.kept();
     let contenders = field.contenders();
@@ -209,7 +209,7 @@ pub(crate) fn all(bench: &mut Bench, field: Field, missing: &mut Vec<Missing>) -
     };
     let mut placements = placements();
     if bench.options.quick {
-        // What takes longest says least.
+        // The slowest placements show the least.
         placements.truncate(1);
     }
     if placements.len() < 2 {
@@ -242,7 +242,7 @@ pub(crate) fn all(bench: &mut Bench, field: Field, missing: &mut Vec<Missing>) -
         }
     }
     for placement in &placements {
-        // On another core fapolicyd takes seconds for one round of it.
+        // With the daemon on another core, fapolicyd takes seconds for one round.
         let few = rounds(asked, 20);
         for (sort, title) in [(Sort::Texts, STEADY), (Sort::Users, USERS_STEADY)] {
             measure(
@@ -260,7 +260,7 @@ pub(crate) fn all(bench: &mut Bench, field: Field, missing: &mut Vec<Missing>) -
         let work = Work::Window { count: texts, seconds };
         measure(bench, work, Reading::Said(&[("each", WINDOW)]), rounds(asked, 20), placement)?;
         let traced_again = Work::Same { sort: Sort::Dynamic, number: copies, count: again_traced };
-        // Each tracer has half of the copies.
+        // Each tracer uses half of the copies.
         let (traced, few) = self::slices(copies, 2, rounds(asked, 10));
         let many = |first| Work::Slice { sort: Sort::Dynamic, count: few, first };
         if programs::on_path("strace").is_some() {
@@ -302,7 +302,7 @@ pub(crate) fn all(bench: &mut Bench, field: Field, missing: &mut Vec<Missing>) -
     Ok(())
 }
 
-/// The same without any daemon: that the beds which nobody watches aren't slower while others are watched.
+/// The same without any daemon. It checks that beds without a daemon aren't slower while other beds are watched.
 fn idle(
     bench: &mut Bench,
     mut field: Field,
@@ -320,7 +320,7 @@ fn idle(
         if wanted(bench, &[figures[0].1], &contenders) {
             let scenario = Scenario { work, reading: Reading::Said(&figures), rounds };
             for table in race(bench, &contenders, &scenario, placement)? {
-                // Of no use as factors: nobody is compared.
+                // This table compares no contenders, so it has no factors.
                 bench.keep(Table { category: None, ..table })?;
             }
         }
@@ -328,13 +328,13 @@ fn idle(
     Ok(())
 }
 
-/// How many rounds there can be, and how many files each takes, if every round of each part takes others.
+/// How many rounds are possible, and how many files each round uses, if every round of each part uses new files.
 fn slices(files: usize, parts: usize, rounds: usize) -> (usize, usize) {
     let rounds = rounds.min((files / parts).saturating_sub(WARM_UP)).max(1);
     (rounds, (files / (parts * (rounds + WARM_UP))).max(1))
 }
 
-/// Removes what a daemon left, where many follow each other.
+/// Removes the files of a daemon, where many daemons follow each other.
 pub(crate) fn forget(bench: &Bench, directory: &str) -> Result<(), GuardError> {
     let own = bench.session.scratch().join("daemons").join(directory);
     match fs::remove_dir_all(&own) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long `execve` took, by what others say: strace, as fapolicyd's performance document does it, and the kernel's tracepoints.
+//! The duration of `execve` as tracers report it: strace, as in fapolicyd's performance document, and the kernel's
+//! tracepoints.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,21 +12,21 @@ use rustix::mount::{MountFlags, mount};
 use crate::statistics::mean;
 
 const TRACING: &str = "/sys/kernel/tracing";
-/// Enough for what one round executes, in KiB for each core.
+/// The buffer size in KiB per core. It is enough for the execs of one round.
 const BUFFER: &str = "8192";
 
-/// Which programs of a trace count: those below the bed.
+/// Selects the programs of a trace that count: those below the bed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Below<'a>(pub(crate) &'a Path);
 
 impl Below<'_> {
     fn has(self, text: &str) -> bool {
-        // What is denied on purpose isn't what is measured.
+        // Programs that are denied on purpose don't count.
         text.contains(&format!("{}/", self.0.display())) && !text.contains("/refused")
     }
 }
 
-/// The mean of what `strace -f -T` says of calls that succeeded, in seconds, and how many these are.
+/// The mean duration, in seconds, of the successful calls in the output of `strace -f -T`, and their number.
 pub(crate) fn strace(text: &str, below: Below<'_>) -> Option<(f64, usize)> {
     let mut begun: BTreeMap<&str, bool> = BTreeMap::new();
     let mut seconds = Vec::new();
@@ -45,22 +46,23 @@ pub(crate) fn strace(text: &str, below: Below<'_>) -> Option<(f64, usize)> {
     Some((mean(&seconds)?, seconds.len()))
 }
 
-/// An instance of the kernel's tracer, as long as it is held.
+/// An instance of the kernel's tracer, as long as this value exists.
 #[derive(Debug)]
 pub(crate) struct Tracepoints(PathBuf);
 
 impl Tracepoints {
-    /// Of calls of `execve` only. An error says why there is none.
+    /// A tracer for calls of `execve` only. An error says why there is none.
     pub(crate) fn prepare() -> io::Result<Self> {
         if !Path::new(TRACING).join("events").is_dir() {
-            // In mounts of one's own.
+            // In the private mount namespace.
             mount("tracefs", TRACING, "tracefs", MountFlags::empty(), None)?;
         }
         let instance = Path::new(TRACING).join(format!("instances/palisade-bench-{}", std::process::id()));
         fs::create_dir(&instance)?;
         let tracer = Self(instance);
         fs::write(tracer.0.join("buffer_size_kb"), BUFFER)?;
-        // What the bench starts from now on, and nobody else. Names won't do: the kernel doesn't know those of the short-lived.
+        // Trace only processes that the bench starts from now on. Names don't work: the kernel doesn't keep those of
+        // short-lived processes.
         fs::write(tracer.0.join("options/event-fork"), "1")?;
         fs::write(tracer.0.join("set_event_pid"), rustix::thread::gettid().as_raw_nonzero().to_string())?;
         for event in ["sys_enter_execve", "sys_exit_execve"] {
@@ -75,7 +77,7 @@ impl Tracepoints {
         fs::write(self.0.join("tracing_on"), "1")
     }
 
-    /// The mean of what was seen since, in seconds, and of how many calls that is.
+    /// The mean duration of the calls since the start, in seconds, and their number.
     pub(crate) fn end(&self, count: usize) -> io::Result<Option<(f64, usize)>> {
         fs::write(self.0.join("tracing_on"), "0")?;
         Ok(last(&fs::read_to_string(self.0.join("trace"))?, count))
@@ -84,12 +86,12 @@ impl Tracepoints {
 
 impl Drop for Tracepoints {
     fn drop(&mut self) {
-        // The kernel removes what is in it.
+        // The kernel removes the content of the directory.
         let _ = fs::remove_dir(&self.0);
     }
 }
 
-/// The mean of the last `count` calls that succeeded.
+/// The mean of the last `count` successful calls.
 fn last(trace: &str, count: usize) -> Option<(f64, usize)> {
     let mut begun: BTreeMap<&str, f64> = BTreeMap::new();
     let mut seconds = Vec::new();
@@ -109,7 +111,7 @@ fn last(trace: &str, count: usize) -> Option<(f64, usize)> {
             seconds.push(time - start);
         }
     }
-    // Before them comes the proof.
+    // The proof's calls come before them.
     let first = seconds.len().checked_sub(count)?;
     Some((mean(&seconds[first..])?, count))
 }

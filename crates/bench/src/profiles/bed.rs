@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One profile, ready to be measured: a trivial program in it, homes with and without a kept plan, what `ldd` is given.
+//! One profile, ready to be measured: a trivial program in it, homes with and without a kept plan, and the files for `ldd`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::programs;
 use crate::session::Session;
 use crate::workload::{Check, Failure};
 
-/// Launches until a plan must have been kept, and the time between them.
+/// The number of launches until a plan must have been kept, and the pause between them.
 const TRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct Tools {
     pub(crate) palisade: PathBuf,
-    /// The trivial program, and one that must be seen to fail.
+    /// The trivial program, and a program that must fail.
     pub(crate) yes: PathBuf,
     no: PathBuf,
     pub(crate) ldd: PathBuf,
@@ -51,7 +51,7 @@ impl Tools {
         home.invocation(&argv, &self.work)
     }
 
-    /// The trivial program as it is, twice.
+    /// The trivial program without a sandbox, twice.
     pub(crate) fn baselines(&self, home: &Home) -> [Runner<'static>; 2] {
         ["true", "true again (A/A)"].map(|name| Runner {
             name: name.to_owned(),
@@ -63,7 +63,7 @@ impl Tools {
     }
 }
 
-/// A run that must succeed before anything is measured.
+/// Runs a command that must succeed before anything is measured.
 pub(crate) fn done(launcher: &Launcher, invocation: &Invocation, code: i32) -> Result<Run, Unready> {
     let failed = |failure| Unready::Failed { command: invocation.display(), failure };
     match launcher.run(invocation)? {
@@ -77,7 +77,8 @@ pub(crate) fn done(launcher: &Launcher, invocation: &Invocation, code: i32) -> R
     }
 }
 
-/// Launches the profile until its plan is kept: Palisade keeps none whose inputs changed while it was made, and the profile is new.
+/// Launches the profile until its plan is kept. Palisade keeps no plan if its inputs changed meanwhile, and the profile is
+/// new.
 pub(crate) fn keep(launcher: &Launcher, tools: &Tools, home: &Home, profile: &str) -> Result<(), Unready> {
     let invocation = tools.palisade(home, &["open", "--quiet", profile]);
     let before = home.kept()?;
@@ -92,7 +93,7 @@ pub(crate) fn keep(launcher: &Launcher, tools: &Tools, home: &Home, profile: &st
     Err(Unready::Failed { command: invocation.display(), failure: Failure::Proof { why } })
 }
 
-/// The profile.
+/// A profile that is ready to be measured.
 #[derive(Debug)]
 pub(crate) struct Bed {
     pub(crate) name: String,
@@ -100,11 +101,11 @@ pub(crate) struct Bed {
     cold: Home,
     /// The profile's own program.
     pub(crate) program: Option<String>,
-    /// Paths that the trivial program's sandbox shows.
+    /// The number of paths that the trivial program's sandbox shows.
     pub(crate) shown: usize,
-    /// Files for `ldd`.
+    /// The files for `ldd`.
     pub(crate) files: Vec<PathBuf>,
-    /// What there is to say about those.
+    /// A remark about these files for the report.
     pub(crate) remark: Option<String>,
 }
 
@@ -131,7 +132,7 @@ impl Bed {
             home.profile(&trivial(name), &profile(&trivial(name), name, &tools.yes, program))?;
             home.profile(&failing(name), &profile(&failing(name), name, &tools.no, program))?;
         }
-        // That its exit code arrives shows that the program is run.
+        // If its exit code arrives, the program was run.
         done(launcher, &tools.palisade(&cold, &["open", "--quiet", &failing(name)]), 1)?;
         keep(launcher, tools, &hot, &trivial(name))?;
         let (files, more) = shown.elf_files();
@@ -158,7 +159,7 @@ impl Bed {
         Ok(Self { name: name.to_owned(), hot, cold, program: of_profile, shown, files: resolved, remark })
     }
 
-    /// Rows with a kept plan: the plan, and the launch to its exit.
+    /// The rows with a kept plan: the plan, and the launch to its exit.
     pub(crate) fn hot_rows(&self, tools: &Tools) -> Vec<Runner<'_>> {
         let trivial = trivial(&self.name);
         let mut rows: Vec<Runner<'_>> = tools.baselines(&self.hot).into();
@@ -180,7 +181,7 @@ impl Bed {
         rows
     }
 
-    /// Rows without one: the plan in process and as a command, the launch, and `ldd`.
+    /// The rows without a kept plan: the plan in process and as a command, the launch, and `ldd`.
     pub(crate) fn cold_rows(&self, tools: &Tools) -> Vec<Runner<'_>> {
         let name = self.name.as_str();
         let mut rows: Vec<Runner<'_>> = tools.baselines(&self.cold).into();
@@ -216,7 +217,7 @@ impl Bed {
     }
 }
 
-/// Names of rows that goals are about.
+/// The names of the rows that goals use.
 pub(crate) const HOT_PLAN: &str = "plan only (in process)";
 pub(crate) const HOT_LAUNCH: &str = "launch to exit of true (wall)";
 pub(crate) const COLD_PLAN: &str = "profile refresh --dry-run (in process)";
@@ -250,7 +251,7 @@ fn failing(name: &str) -> String {
     format!("bench-failing-{name}")
 }
 
-/// The profile `inherited` with another program. What its own program needs is shown all the same.
+/// The profile `inherited` with another program. The files that its own program needs are still shown.
 fn profile(name: &str, inherited: &str, program: &Path, own: Option<&str>) -> String {
     let (program, own) = (quoted(&program.to_string_lossy()), own.map(quoted).unwrap_or_default());
     format!(
@@ -260,7 +261,7 @@ fn profile(name: &str, inherited: &str, program: &Path, own: Option<&str>) -> St
     )
 }
 
-/// As a basic string of TOML; a path with control characters is no path of a program here.
+/// A basic string of TOML. No program here has a path with control characters.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a plan shows, and the programs and libraries in that.
+//! Reads what a plan shows, and finds the programs and libraries in it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Entries of directories that are looked at, in all: plugins are in directories that are shown whole, but so are manuals.
+/// The total number of directory entries that are examined. Some directories are shown as a whole: those of plugins, but also
+/// those of manuals.
 const MOST_ENTRIES: usize = 50_000;
-/// Where programs and libraries are.
+/// The directories of programs and libraries.
 const SYSTEM: [&str; 6] = ["/usr", "/lib", "/lib64", "/bin", "/sbin", "/opt"];
 
-/// What a plan shows.
+/// The paths that a plan shows.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     /// The program that it starts.
@@ -23,7 +24,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// From what `open --dry-run --json` prints.
+    /// Parses the output of `open --dry-run --json`.
     pub(crate) fn parse(plan: &[u8]) -> Option<Self> {
         let plan: Value = serde_json::from_slice(plan).ok()?;
         let steps = plan.get("steps")?.as_array()?;
@@ -32,7 +33,7 @@ impl Shown {
         };
         let allowed: BTreeSet<PathBuf> =
             texts("allow", "path").map(|path| Path::new("/").join(path)).collect();
-        // Of a directory that is there as a whole only what is allowed in it counts, if anything is said of that.
+        // If a plan binds a whole directory but allows only some paths in it, only these paths count.
         let whole = texts("bind", "source")
             .map(PathBuf::from)
             .filter(|source| !allowed.iter().any(|path| path != source && path.starts_with(source)));
@@ -41,7 +42,7 @@ impl Shown {
         Some(Self { program, paths })
     }
 
-    /// The ELF files among them, each once, and whether more was there than is looked at.
+    /// The ELF files among the paths, each once; and whether the limit was reached.
     pub(crate) fn elf_files(&self) -> (Vec<PathBuf>, bool) {
         let mut files = BTreeSet::new();
         let mut left = MOST_ENTRIES;
@@ -56,7 +57,7 @@ fn of_the_system(path: &Path) -> bool {
     SYSTEM.iter().any(|directory| path.starts_with(directory))
 }
 
-/// What vanishes or can't be read is no part of the closure.
+/// A file that vanishes or can't be read isn't part of the closure.
 fn collect(path: &Path, files: &mut BTreeSet<PathBuf>, left: &mut usize) {
     let Ok(path) = path.canonicalize() else { return };
     if path.is_dir() {
@@ -66,7 +67,7 @@ fn collect(path: &Path, files: &mut BTreeSet<PathBuf>, left: &mut usize) {
                 return;
             }
             *left -= 1;
-            // Links in a directory lead to files that are listed themselves, or are not shown.
+            // Links in a directory lead to files that are listed themselves, or that aren't shown.
             if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
                 collect(&entry.path(), files, left);
             }
@@ -76,14 +77,14 @@ fn collect(path: &Path, files: &mut BTreeSet<PathBuf>, left: &mut usize) {
     }
 }
 
-/// Whether it is an ELF file that has anything to resolve: a program or a library, no object file.
+/// Whether it is a program or a library in ELF format. Object files have nothing to resolve.
 fn is_elf(path: &Path) -> bool {
     let mut start = [0; 18];
     let read = path.is_file() && File::open(path).is_ok_and(|mut file| file.read_exact(&mut start).is_ok());
     read && start.starts_with(b"\x7fELF") && matches!(start[16..], [2 | 3, 0] | [0, 2 | 3])
 }
 
-/// Up to `most` library files of the host that can be named in a profile, in a fixed order.
+/// Up to `most` library files of the host that a profile can name, in a fixed order.
 pub(crate) fn libraries(most: usize) -> Vec<PathBuf> {
     let paths = ["/usr/lib", "/usr/lib64", "/usr/local/lib"].map(PathBuf::from).into();
     let (files, _more) = Shown { program: None, paths }.elf_files();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What files, profiles, and the cache's file system add.
+//! Measures the cost of more files, of more profiles, and of the cache's file system.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,24 +20,24 @@ use crate::launch::Launcher;
 use crate::random::Random;
 use crate::statistics::estimate;
 
-/// Files that a profile lists.
+/// The numbers of files in a profile.
 const FILES: [usize; 9] = [10, 20, 50, 100, 200, 500, 1000, 2000, 3000];
-/// Profiles of the user's own.
+/// The numbers of a user's own profiles.
 const PROFILES: [usize; 4] = [1, 10, 100, 500];
-/// Where a tmpfs is on every system.
+/// A directory on a tmpfs on every system.
 const MEMORY: &str = "/dev/shm";
-/// Beyond so many files each one is counted.
+/// Beyond this number, each file adds to the target.
 const FREE: usize = 200;
 
 /// What the curves are measured with.
 #[derive(Debug)]
 pub(crate) struct Curves {
-    /// Cache on disk and, if there is one, on a tmpfs; one of each with kept plans, one without.
+    /// The cache on disk and, if there is one, on a tmpfs: for each, one home with kept plans and one without.
     places: Vec<Place>,
     counts: Vec<usize>,
-    /// Homes with so many profiles.
+    /// Homes with this many profiles.
     crowds: Vec<(usize, Home)>,
-    /// Removed at the end.
+    /// Removed on drop.
     _memory: Option<TempDir>,
 }
 
@@ -49,7 +49,7 @@ struct Place {
 }
 
 impl Curves {
-    /// Makes the profiles and keeps the plans; what can't be measured is added to `missing`.
+    /// Writes the profiles and makes the kept plans. What can't be measured is added to `missing`.
     pub(crate) fn prepare(
         tools: &Tools,
         scratch: &Path,
@@ -119,7 +119,7 @@ impl Curves {
         rows
     }
 
-    /// Plans made anew.
+    /// Plans without a kept plan.
     pub(crate) fn cold_rows(&self, tools: &Tools) -> Vec<Runner<'_>> {
         let mut rows = self.baselines(tools);
         for place in &self.places {
@@ -137,7 +137,7 @@ impl Curves {
         rows
     }
 
-    /// Launches from kept plans beside so many profiles.
+    /// Launches from kept plans with this many profiles in the home.
     pub(crate) fn crowd_rows(&self, tools: &Tools) -> Vec<Runner<'_>> {
         let mut rows = self.baselines(tools);
         rows.extend(self.crowds.iter().map(|(count, home)| Runner {
@@ -150,7 +150,7 @@ impl Curves {
         rows
     }
 
-    /// What a thousand files beyond the first 200 add to a launch.
+    /// What a thousand files add to a launch, beyond the first 200 files.
     pub(crate) fn slope(&self, series: &[&Series], random: &mut Random) -> Option<Goal> {
         let most = self.counts.last().copied().filter(|&most| most > FREE)?;
         let of = |count| {
@@ -186,7 +186,7 @@ fn per_thousand(difference: f64, files: usize) -> f64 {
     difference * 1000.0 / (files - FREE) as f64
 }
 
-/// The points of the curve that a host with so many libraries has.
+/// The points of the curve that are possible with this many libraries.
 fn counts(found: usize) -> Vec<usize> {
     FILES.iter().copied().filter(|&count| count <= found).collect()
 }
@@ -209,14 +209,14 @@ fn crowd_name(number: usize) -> String {
     format!("bench-crowd-{number}")
 }
 
-/// A profile that lists files. Their paths need no quoting: see [`libraries`].
+/// A profile that lists these files. Their paths need no quoting: see [`libraries`].
 fn listing(name: &str, program: &Path, files: &[PathBuf]) -> String {
     let mut text = format!(
         "schema = 1\nname = \"{name}\"\n\n[program]\npath = \"{}\"\n\n[closure]\nlibraries = [\n",
         program.display()
     );
     for file in files {
-        // Writing to a string doesn't fail.
+        // Writing to a string can't fail.
         let _ = writeln!(text, "    \"{}\",", file.display());
     }
     text + "]\n"

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is to be reached, and what Antimony publishes of itself.
+//! The targets for profiles, and the figures that Antimony publishes.
 
 use crate::goal::{Bound, Goal, Unit};
 use crate::interleave::{Sample, Series};
 use crate::random::Random;
 use crate::statistics::{Estimate, estimate};
 
-/// Planning from a kept plan, in seconds.
+/// The target for a plan from the cache, in seconds.
 const HOT_PLAN: f64 = 0.000_25;
-/// A launch from a kept plan, up to as many files; and each file beyond.
+/// The target for a launch from a kept plan, up to this many files; and for each further file.
 const HOT_LAUNCH: f64 = 0.003;
 const FILES: usize = 200;
 pub(crate) const PER_FILE: f64 = 0.000_002_5;
-/// Times faster than `ldd`.
+/// How many times faster than `ldd`.
 const LDD: f64 = 10.0;
-/// Planning anew, of the small shell.
+/// The target for a new plan of the small shell.
 const COLD_SH: f64 = 0.002;
 
-/// From Antimony's documents, in seconds, measured on its author's machine: plans only, 2.4.0 ("cold" deletes the cache inside the
-/// time measured); and launched to exit, 5.2.1.
+/// Figures from Antimony's documents, in seconds, measured on its author's machine: plans only, version 2.4.0 ("cold" deletes
+/// the cache within the measured time); and launches to exit, version 5.2.1.
 struct Published {
     profile: &'static str,
     cold_plan: f64,
@@ -46,13 +46,13 @@ const ANTIMONY: [Published; 5] = [
     published("sh", [7.0, 2.1, 18.0, 11.0]),
 ];
 
-/// What a launch from a kept plan may take with so many files shown.
+/// The target for a launch from a kept plan with this many files shown.
 #[expect(clippy::cast_precision_loss, reason = "a closure has fewer than 2⁵³ files")]
 fn hot_launch(files: usize) -> f64 {
     HOT_LAUNCH + PER_FILE * files.saturating_sub(FILES) as f64
 }
 
-/// Of the tables of one profile.
+/// The goals of one profile's tables.
 pub(crate) struct Goals<'a> {
     pub(crate) profile: &'a str,
     pub(crate) files: usize,
@@ -72,7 +72,7 @@ impl Goals<'_> {
         estimate(&series.filter(|series| series.valid())?.walls(), self.random)
     }
 
-    /// With a kept plan: its series of plans, and of launches.
+    /// With a kept plan: from the series of plans and the series of launches.
     pub(crate) fn hot(&mut self, plan: Option<&Series>, launch: Option<&Series>) -> Vec<Goal> {
         let published = self.published();
         let (plan, launch) = (self.median(plan), self.median(launch));
@@ -87,7 +87,7 @@ impl Goals<'_> {
         ]
     }
 
-    /// Without one: the series of plans, of launches, and of `ldd`.
+    /// Without a kept plan: from the series of plans, of launches, and of `ldd`.
     pub(crate) fn cold(
         &mut self,
         plan: Option<&Series>,
@@ -103,7 +103,7 @@ impl Goals<'_> {
         if let Some((ldd, files)) = ldd {
             let both = plan.filter(|plan| plan.valid() && ldd.valid());
             let seen = both.and_then(|plan| estimate(&ldd.paired(plan, |ldd, plan| ldd / plan), self.random));
-            // On a busy machine waiting is most of both; this is what is left when it is taken away.
+            // On a busy machine, both times are mostly waiting. The processor times don't include that.
             let worked = both.and_then(|plan| estimate(&work_ratios(ldd, plan), self.random));
             let ratio = |what: String, wanted, seen| Goal {
                 what,
@@ -120,7 +120,7 @@ impl Goals<'_> {
     }
 }
 
-/// Processor time against processor time, of the same rounds. The kernel may count in ticks: a round without one says nothing.
+/// Ratios of processor times in the same rounds. The kernel may count in ticks, so a round with zero ticks is left out.
 fn work_ratios(above: &Series, below: &Series) -> Vec<f64> {
     let work = |sample: &Sample| sample.user + sample.system;
     let of_round = |round| below.samples.iter().find(|sample| sample.round == round).map(work);
@@ -154,7 +154,7 @@ mod tests {
         assert!((cold[2].seen.unwrap().median - 12.0).abs() < 1e-9);
         assert_eq!((cold[0].reached(), cold[2].reached()), (Some(true), Some(true)));
         assert!((cold[3].seen.unwrap().median - 12.0).abs() < 1e-9);
-        // A launch that failed reaches nothing.
+        // A launch that failed reaches no target.
         assert_eq!((cold[1].seen, cold[1].reached()), (None, None));
         assert_eq!(cold[0].published, Some(0.007));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A home with profiles of its own and kept plans of its own.
+//! A home with its own profiles and its own kept plans.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::ProfilesError;
 use crate::launch::Invocation;
 
-/// A kept plan's file: another inode or time is another plan.
+/// The identity of a kept plan's file: another inode or time means another plan.
 pub(crate) type Kept = (OsString, u64, i64, i64);
 
 /// The home.
@@ -21,7 +21,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Makes it at `path`; `cache` is its directory of caches if that is elsewhere.
+    /// Creates the home at `path`. `cache` is its cache directory, if that is elsewhere.
     pub(crate) fn create(path: PathBuf, cache: Option<PathBuf>) -> Result<Self, ProfilesError> {
         let cache = cache.unwrap_or_else(|| path.join(".cache"));
         let home = Self { path, cache };
@@ -36,7 +36,7 @@ impl Home {
         self.path.join(".config/palisade/profiles")
     }
 
-    /// Where the plans are kept.
+    /// The directory of the kept plans.
     fn plans(&self) -> PathBuf {
         self.cache.join("palisade/plans")
     }
@@ -64,7 +64,7 @@ impl Home {
         }
     }
 
-    /// Forgets the kept plans.
+    /// Removes the kept plans.
     pub(crate) fn forget(&self) -> Result<(), ProfilesError> {
         let path = self.plans();
         match fs::remove_dir_all(&path) {

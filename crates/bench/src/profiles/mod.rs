@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What opening an application by its profile costs.
+//! Measures the cost of opening an application by its profile.
 //!
-//! [`home`] is where the profiles measured have their files and kept plans, [`race`] measures with and without a kept plan,
-//! [`closure`] is what `ldd` is given, [`bed`] a profile with all of that, [`goals`] what is to be reached.
-//! [`curves`] is what files and profiles add, [`windows`] the time to an application's first window.
+//! [`home`] is where the measured profiles have their files and kept plans. [`race`] measures with and without a kept plan.
+//! [`closure`] finds the files for `ldd`, [`bed`] is a profile with all of that, and [`goals`] has the targets. [`curves`]
+//! measures the cost of more files and profiles, and [`windows`] the time to an application's first window.
 
 pub(crate) mod bed;
 pub(crate) mod closure;
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use crate::launch::LaunchError;
 use crate::workload::Failure;
 
-/// What ends the measuring of profiles.
+/// Why measuring profiles stops.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProfilesError {
     #[error(transparent)]
@@ -34,7 +34,7 @@ pub(crate) enum ProfilesError {
     Prepare { path: PathBuf, source: io::Error },
 }
 
-/// A profile that can't be measured: the failure of one of its first runs.
+/// Why a profile can't be measured: one of its first runs failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unready {
     #[error(transparent)]

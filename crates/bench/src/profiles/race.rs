@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Paired measurement, as [`crate::interleave`], of what depends on kept plans: these are forgotten before a cold run, outside the
-//! time that is measured, and a hot run must have used the one that was there.
+//! Paired measurement, as in [`crate::interleave`], with or without kept plans. Before a cold run the kept plans are removed,
+//! outside the measured time. A hot run must have used the existing plan.
 
 use serde::Deserialize;
 
@@ -14,27 +14,27 @@ use crate::rounds::{self, Turn};
 use crate::summary::Table;
 use crate::workload::{Check, Failure};
 
-/// What a run has to do with kept plans.
+/// What a run must do with kept plans.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Plans<'a> {
-    /// Nothing.
+    /// Kept plans don't matter.
     Unused,
-    /// There is none, and it keeps none.
+    /// There is no plan before the run, and none after it.
     None(&'a Home),
-    /// There is none before, and one after.
+    /// There is no plan before the run, and one after it.
     Made(&'a Home),
-    /// It uses the one that is there.
+    /// The run uses the existing plan.
     Used(&'a Home),
 }
 
-/// Where the figure comes from.
+/// The source of the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// From the start to the exit.
+    /// The time from the start to the exit.
     Wall,
-    /// What `--timings` says of the plan.
+    /// The plan's time in the output of `--timings`.
     Plan,
-    /// What `profile refresh --json` says.
+    /// The time in the output of `profile refresh --json`.
     Refresh,
 }
 
@@ -42,11 +42,11 @@ pub(crate) enum Reading {
 #[derive(Debug)]
 pub(crate) struct Runner<'a> {
     pub(crate) name: String,
-    /// Run one after the other; their figures are added.
+    /// These run one after the other, and their figures are added.
     pub(crate) invocations: Vec<Invocation>,
     pub(crate) plans: Plans<'a>,
     pub(crate) reading: Reading,
-    /// It is somebody else's.
+    /// It belongs to another project.
     pub(crate) peer: bool,
 }
 
@@ -119,7 +119,7 @@ impl Runner<'_> {
 }
 
 impl Reading {
-    /// In seconds.
+    /// The figure in seconds.
     fn of(self, run: &Run) -> Option<f64> {
         match self {
             Self::Wall => Some(run.wall.as_secs_f64()),
@@ -129,7 +129,7 @@ impl Reading {
     }
 }
 
-/// The plan's figure of the line `palisade: launch  plan 0.247 ms  namespaces …`, in seconds.
+/// The plan's time in the line `palisade: launch  plan 0.247 ms  namespaces …`, in seconds.
 fn plan_of_timings(text: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix("palisade: launch "))?;
     let (figure, _rest) = line.trim_start().strip_prefix("plan ")?.split_once(" ms")?;
@@ -147,7 +147,7 @@ struct One {
     steps: usize,
 }
 
-/// The time of the one profile that was planned, in seconds.
+/// The time of the only profile that was planned, in seconds.
 fn refreshed(bytes: &[u8]) -> Option<f64> {
     let answer: Refreshed = serde_json::from_slice(bytes).ok()?;
     match answer.profiles.as_slice() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Time from the start of an application to its first window, plain and inside.
+//! Measures the time from the start of an application to its first window, outside and inside.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -19,14 +19,14 @@ use crate::programs;
 use crate::random::Random;
 use crate::workload::{Failure, first_line};
 
-/// Between two looks.
+/// The pause between two checks.
 const LOOK: Duration = Duration::from_millis(10);
-/// For an application to end.
+/// How long an application may take to end.
 const GRACE: Duration = Duration::from_secs(5);
-/// Pairs.
+/// The number of pairs.
 pub(crate) const ROUNDS: usize = 5;
 
-/// What is looked for, from the profile's text as `profile show` prints it: `window` of `[launch]`.
+/// The window's title to search for: `window` of `[launch]` in the profile's text as `profile show` prints it.
 pub(crate) fn window_of(profile: &str) -> Option<String> {
     let launch = profile.lines().skip_while(|line| line.trim() != "[launch]").skip(1);
     let mut keys = launch.take_while(|line| !line.starts_with('['));
@@ -37,7 +37,7 @@ pub(crate) fn window_of(profile: &str) -> Option<String> {
     })
 }
 
-/// An X server of our own.
+/// An X server that the bench starts.
 #[derive(Debug)]
 pub(crate) struct Display {
     server: Child,
@@ -46,13 +46,13 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// Starts one on a free display; it says which.
+    /// Starts a server on a free display, whose name the server reports.
     pub(crate) fn start() -> Result<Self, ProfilesError> {
         let program = programs::on_path("Xvfb").ok_or(ProfilesError::Missing { program: "Xvfb" })?;
         programs::on_path("xdotool").ok_or(ProfilesError::Missing { program: "xdotool" })?;
         let failed = |source| ProfilesError::Prepare { path: program.clone(), source };
         let mut server = Command::new(&program)
-            // Without `-noreset` the server begins anew whenever its last client leaves, which is at every look.
+            // Without `-noreset` the server would reset after its last client leaves, which is after every check.
             .args(["-displayfd", "1", "-screen", "0", "1280x800x24", "-nolisten", "tcp", "-noreset"])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -72,7 +72,7 @@ impl Display {
         }
     }
 
-    /// Whether a window with this in its title is there.
+    /// Whether there is a window with this text in its title.
     fn shows(&self, title: &str) -> Result<bool, Failure> {
         let status = Command::new("xdotool")
             .args(["search", "--onlyvisible", "--name", title])
@@ -84,7 +84,7 @@ impl Display {
             .map_err(|error| Failure::NotStarted { why: format!("xdotool: {error}") })?;
         match status.code() {
             Some(0) => Ok(true),
-            // None found.
+            // There is none.
             Some(1) => Ok(false),
             _ => Err(Failure::Proof { why: format!("xdotool: {status}") }),
         }
@@ -93,13 +93,13 @@ impl Display {
 
 impl Drop for Display {
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is reaped.
+        // It may have ended by itself. In both cases it is reaped.
         let _ = kill_process(Pid::from_child(&self.server), Signal::TERM);
         let _ = self.server.wait();
     }
 }
 
-/// An application's starts.
+/// The starts of one application.
 pub(crate) struct Race<'a> {
     pub(crate) display: &'a Display,
     pub(crate) title: &'a str,
@@ -109,7 +109,7 @@ pub(crate) struct Race<'a> {
 }
 
 impl Race<'_> {
-    /// Starts each once a round, in random order, after one round that isn't counted.
+    /// Starts each once per round, in random order, after one round that isn't counted.
     pub(crate) fn run(
         &self,
         starts: &[(String, Invocation)],
@@ -149,7 +149,7 @@ impl Race<'_> {
         Ok(Raced { series, stopped: false })
     }
 
-    /// One start; the application is gone afterwards.
+    /// Starts the application once. It has ended when this returns.
     fn start(&self, invocation: &Invocation) -> Result<Result<Duration, Failure>, ProfilesError> {
         let path = self.scratch.join("window-stderr");
         let prepare = |source| ProfilesError::Prepare { path: path.clone(), source };
@@ -196,7 +196,7 @@ impl Race<'_> {
         }
     }
 
-    /// The next start must not find this one's window.
+    /// Waits until the window is gone: the next start must not find it.
     fn wait_until_gone(&self) -> Result<(), Failure> {
         let begun = Instant::now();
         while self.display.shows(self.title)? {
@@ -213,14 +213,14 @@ fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Ends what was started, with its group: a process and a group of our own making, not yet reaped.
+/// Ends a child and its process group. The bench made the group, and the child isn't reaped yet.
 fn end(child: &mut Child) -> io::Result<()> {
     let group = Pid::from_child(child);
     if child.try_wait()?.is_some() {
         return Ok(());
     }
     for signal in [Signal::TERM, Signal::KILL] {
-        // A group that is gone already is what is wanted.
+        // The group may be gone already.
         let _ = kill_process_group(group, signal);
         let asked = Instant::now();
         while asked.elapsed() < GRACE {

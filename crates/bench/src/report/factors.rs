@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Overhead factors, all workloads by their categories in one table.
+//! The overhead factors of all workloads, by category, in one table.
 
 use crate::report::grid::Grid;
 use crate::summary::{Report, Row, Table};
 
-/// A line for each workload that has a category, a column for each contender but the baselines. `None` if there is none.
+/// A line for each workload that has a category, and a column for each contender except the baselines. `None` if there are no
+/// lines.
 pub(crate) fn factors(report: &Report) -> Option<Grid> {
     let tables: Vec<&Table> = report.tables.iter().filter(|table| table.category.is_some()).collect();
     let mut names: Vec<&str> = Vec::new();

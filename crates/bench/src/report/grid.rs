@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A grid of cells, aligned for a terminal or written as Markdown.
 
-/// Columns: the first to the left, the others to the right.
+/// A table: the first column is aligned left, the others right.
 #[derive(Debug)]
 pub(crate) struct Grid {
     header: Vec<String>,
@@ -11,7 +11,7 @@ pub(crate) struct Grid {
 #[derive(Debug)]
 enum Line {
     Cells(Vec<String>),
-    /// A name, and words across all columns.
+    /// A name, and a text across all columns.
     Remark(String, String),
 }
 
@@ -28,7 +28,7 @@ impl Grid {
         self.rows.push(Line::Remark(name.to_owned(), words));
     }
 
-    /// Aligned with spaces.
+    /// The table aligned with spaces.
     pub(crate) fn aligned(&self) -> String {
         let mut widths: Vec<usize> = self.header.iter().map(|cell| width(cell)).collect();
         for row in &self.rows {
@@ -66,7 +66,7 @@ impl Grid {
         text
     }
 
-    /// As a Markdown table.
+    /// The table in Markdown.
     pub(crate) fn markdown(&self) -> String {
         let escape = |cell: &str| {
             cell.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
@@ -90,7 +90,7 @@ impl Grid {
     }
 }
 
-/// Columns of a terminal. Names may come from the user; East Asian wide characters are counted as one and merely misalign.
+/// The width in terminal columns. Names may come from the user; East Asian wide characters count as one and only misalign.
 fn width(text: &str) -> usize {
     text.chars().count()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results for programs, in the shape of hyperfine's `--export-json` so that its scripts read them; what it has no place for is below
-//! `palisade`, in each result and at the top. Times in seconds, memory in bytes.
+//! Results in JSON, in the format of hyperfine's `--export-json`, so that hyperfine's scripts can read them. Additional data
+//! is below `palisade`, in each result and at the top. Times are in seconds, memory in bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub(crate) struct Document {
     pub(crate) palisade: Option<Session>,
 }
 
-/// One row. The summary of a row that failed is `null`, not a number.
+/// One row. The summary of a failed row is `null`, not a number.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) command: String,
@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) system: Option<f64>,
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
-    /// Of the verified rounds only.
+    /// Only verified rounds.
     #[serde(default)]
     pub(crate) times: Vec<f64>,
     #[serde(default)]
@@ -40,7 +40,7 @@ pub(crate) struct Entry {
     pub(crate) palisade: Option<Details>,
 }
 
-/// What hyperfine has no place for.
+/// The data that hyperfine's format has no place for.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Details {
     pub(crate) suite: String,
@@ -50,7 +50,7 @@ pub(crate) struct Details {
     pub(crate) name: String,
     pub(crate) valid: bool,
     pub(crate) failures: Vec<String>,
-    /// The round of each entry of `times`: pairs have the same number.
+    /// The round of each entry of `times`. Pairs have the same round.
     pub(crate) rounds: Vec<usize>,
     pub(crate) burst: usize,
     pub(crate) wall: Option<Estimate>,
@@ -65,13 +65,13 @@ pub(crate) struct Details {
     pub(crate) isolation: Vec<String>,
 }
 
-/// The circumstances.
+/// The circumstances of the measurement.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Session {
     pub(crate) schema: u32,
     pub(crate) seed: u64,
     pub(crate) gap_milliseconds: f64,
-    /// A signal came, or it was killed: it is what was measured until then.
+    /// A signal came, or the process was killed: the file holds what was measured until then.
     #[serde(default)]
     pub(crate) interrupted: bool,
     pub(crate) environment: Environment,
@@ -83,7 +83,7 @@ pub(crate) struct Session {
     pub(crate) sections: Vec<Section>,
 }
 
-/// What was to be reached in a table.
+/// A goal and its table.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct NamedGoal {
     pub(crate) workload: String,
@@ -91,14 +91,14 @@ pub(crate) struct NamedGoal {
     pub(crate) goal: Goal,
 }
 
-/// The A/A pair of one table.
+/// The A/A control of one table.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct NamedControl {
     pub(crate) workload: String,
     pub(crate) control: Option<Control>,
 }
 
-/// A launcher that is not there.
+/// A launcher that isn't installed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct NotMeasured {
     pub(crate) name: String,
@@ -161,7 +161,7 @@ fn entry(suite: &str, table: &Table, row: &Row) -> Entry {
         mean: of_valid(mean(&times)),
         stddev: of_valid(deviation(&times)),
         median: of_valid(median(&times)),
-        // hyperfine gives means here.
+        // hyperfine has means in these fields.
         user: of_valid(mean(&samples.iter().map(|sample| sample.user).collect::<Vec<_>>())),
         system: of_valid(mean(&samples.iter().map(|sample| sample.system).collect::<Vec<_>>())),
         min: of_valid(times.iter().copied().reduce(f64::min)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How results are shown: text for people, Markdown for documents, JSON for programs, SVG for the eye.
+//! Shows results: as text for people, Markdown for documents, JSON for programs, and SVG.
 
 pub(crate) mod factors;
 pub(crate) mod grid;

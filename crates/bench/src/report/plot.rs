@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bars as SVG: one panel per workload, medians with their p10–p90 range, no failed row ever drawn as a bar.
+//! Draws bars as SVG: one panel per workload, medians with their p10–p90 range. A failed row is never drawn as a bar.
 
 use std::fmt::Write;
 
@@ -16,10 +16,10 @@ const TITLE: f64 = 64.0;
 const PANEL_TITLE: f64 = 34.0;
 const AXIS: f64 = 26.0;
 const PANEL_GAP: f64 = 18.0;
-/// A generous mean advance of a 13 px sans-serif letter: text is laid out without knowing the reader's font.
+/// A generous mean width of a 13 px sans-serif letter: the reader's font is unknown.
 const LETTER: f64 = 7.4;
 const LONGEST_NAME: usize = 36;
-/// Beyond this ratio of the longest to the shortest bar, a linear scale shows only the longest.
+/// Above this ratio of the longest bar to the shortest one, a linear scale would show only the longest.
 const LINEAR_UP_TO: f64 = 25.0;
 
 /// The whole report as one drawing.
@@ -65,7 +65,7 @@ fn panel_height(table: &Table) -> f64 {
     PANEL_TITLE + table.rows.len() as f64 * ROW + AXIS + PANEL_GAP
 }
 
-/// Where a time lies on the axis, from 0 to 1.
+/// Maps a time to its place on the axis, from 0 to 1.
 struct Scale {
     low: f64,
     high: f64,
@@ -83,7 +83,7 @@ impl Scale {
         if high / low <= LINEAR_UP_TO {
             return Self { low: 0.0, high: high * 1.02, logarithmic: false };
         }
-        // From half of the fastest, so that its bar has a length.
+        // The axis begins at half of the fastest time, so that its bar has a length.
         Self { low: low / 2.0, high: high * 1.1, logarithmic: true }
     }
 
@@ -96,7 +96,7 @@ impl Scale {
         position.clamp(0.0, 1.0)
     }
 
-    /// Round values with enough space between them for their labels.
+    /// Round values with enough space for their labels.
     fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let mut ticks = Vec::new();
@@ -203,7 +203,7 @@ fn draw_row(svg: &mut String, row: &Row, scale: &Scale, shown: Shown, left: f64,
     if let Some(ratio) = &figures.ratio {
         let _ = write!(label, " · {:.2}×", ratio.median);
     }
-    // To the right of the bar and of its line, whichever ends later.
+    // To the right of the bar or of the range's line, whichever ends later.
     let x = (left + end).max(high) + 8.0;
     let _ = writeln!(svg, r##"<text x="{x:.1}" y="{baseline:.1}" fill="#1f2430">{label}</text>"##);
 }
@@ -220,7 +220,7 @@ fn colour(name: &str) -> &'static str {
 
 fn tick_label(seconds: f64) -> String {
     let value = seconds * 1e3;
-    // Ticks are multiples of 1, 2, 3 or 5 of a power of ten; two decimals below 1 ms, none that only say zero.
+    // Ticks are multiples of 1, 2, 3 or 5 of a power of ten. Below 1 ms they need two decimals; zeros at the end are removed.
     let text = if value < 1.0 { format!("{value:.2}") } else { format!("{value:.1}") };
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -232,7 +232,7 @@ fn shorten(name: &str) -> String {
     name.chars().take(LONGEST_NAME - 1).chain(['…']).collect()
 }
 
-/// As much of an 11 px text as fits.
+/// The part of an 11 px text that fits.
 fn fitting(text: &str, width: f64) -> String {
     let room = (width / (LETTER * 11.0 / 13.0)).max(1.0);
     if (text.chars().count() as f64) <= room {
@@ -252,7 +252,7 @@ fn fitting(text: &str, width: f64) -> String {
 
 fn escape(text: &str) -> String {
     text.chars()
-        // Not allowed in XML at all, escaped or not.
+        // XML doesn't allow control characters, not even escaped ones.
         .filter(|character| !character.is_control())
         .map(|character| match character {
             '&' => "&amp;".to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The report in words and tables.
+//! Writes the report as text and tables.
 
 use crate::environment::Environment;
 use crate::goal::Goal;
@@ -71,7 +71,7 @@ pub(crate) fn render(report: &Report, environment: &Environment, seed: u64, styl
 }
 
 fn list(items: &[String]) -> String {
-    // Two spaces before the dash read well in both styles.
+    // Two spaces before the dash look right in both styles.
     items.iter().map(|item| format!("  - {item}\n")).collect()
 }
 
@@ -115,7 +115,7 @@ fn cells(row: &Row, figures: &Figures, floor: u64, scale: Scale) -> Vec<String> 
     ]
 }
 
-/// A row without figures says why, and never gives a time.
+/// A row without figures gives the reason, and never a time.
 fn failure(row: &Row) -> String {
     let first = row.series.failed.first().map(ToString::to_string).unwrap_or_default();
     if row.series.failed_at_start {
@@ -158,12 +158,12 @@ fn shown(grid: &Grid, style: Style) -> String {
 fn control(table: &Table) -> String {
     match &table.control {
         None => match table.rows.iter().take(2).find(|row| !row.series.failed.is_empty()) {
-            // What the others would have been compared with.
+            // The failed row is the baseline of the others.
             Some(row) => format!("NOISY: no control: {} itself failed\n", row.series.name),
             None if table.rows.get(1).is_some_and(|row| row.series.is_again()) => {
                 "NOISY: no control: no round was completed\n".to_owned()
             }
-            // Nothing here is measured against itself.
+            // This table has no A/A control.
             None => String::new(),
         },
         Some(control) => {
@@ -193,7 +193,7 @@ fn memory(bytes: u64, floor: u64) -> String {
     if bytes <= floor { format!("<{:.1}", mebibytes(floor)) } else { format!("{:.1}", mebibytes(bytes)) }
 }
 
-/// Three significant places for what is small, one decimal for what is long.
+/// Three significant digits for small values, one decimal for large ones.
 pub(crate) fn ms(seconds: f64) -> String {
     let value = seconds * 1e3;
     if value.abs() < 10.0 {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which depth is for whom, from the figures of the run.
+//! Recommends a depth for each kind of use, from the run's figures.
 
 use super::tables::{Measured, PALISADE};
 use crate::random::Random;
 use crate::statistics::estimate;
 use crate::summary::Section;
 
-/// Somebody who uses scopes.
+/// A way of using scopes.
 struct Use {
     whom: &'static str,
-    /// Who pays there.
+    /// The load whose commands pay the cost.
     load: &'static str,
-    /// The most, as a part of a C fork+exec.
+    /// The highest acceptable cost, as a fraction of a C fork+exec.
     most: f64,
-    /// The host is theirs alone: they may take a control group for each scope.
+    /// The host has only this use, so each scope may have a control group.
     own_groups: bool,
 }
 
@@ -23,11 +23,12 @@ const USES: [Use; 3] = [
     Use { whom: "CI runner", load: "watched", most: 0.02, own_groups: true },
 ];
 
-/// What loses nobody comes first; of equals, the cheaper. What a depth misses is in its documentation.
+/// Depths that lose no process come first; among equal ones, the cheaper one is chosen. A depth's documentation says what it
+/// misses.
 const DEPTHS: [(&str, u8); 4] =
     [("propagate_on_fork", 0), ("cgroup", 0), ("ancestry(8)", 1), ("one_level", 2)];
 
-/// `None` if not everything was measured.
+/// `None` if not all cases were measured.
 pub(super) fn section(measured: &Measured, random: &mut Random) -> Option<Section> {
     let command = measured.command("fork+exec", random)?;
     let mut rows = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program that measures.
+//! Runs the program that measures scopes.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::workload::first_line;
 
 const TICK: Duration = Duration::from_millis(50);
 
-/// Finds it: what was named, or what was built beside this program.
+/// Finds the program: the named one, or the one that was built beside this program.
 pub(crate) fn find(named: Option<&Path>) -> Option<PathBuf> {
     if let Some(path) = named {
         return path.is_file().then(|| path.to_owned());
@@ -23,7 +23,7 @@ pub(crate) fn find(named: Option<&Path>) -> Option<PathBuf> {
     beside.is_file().then_some(beside)
 }
 
-/// What it can measure: `who depth load`, and `pressure`.
+/// The names of its cases: `who depth load`, and `pressure`.
 pub(crate) fn names(path: &Path) -> Result<Vec<String>, ScopesError> {
     let run = |source| ScopesError::Run { path: path.to_owned(), source };
     let output = Command::new(path).arg("--list").stdin(Stdio::null()).output().map_err(run)?;
@@ -34,7 +34,7 @@ pub(crate) fn names(path: &Path) -> Result<Vec<String>, ScopesError> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// Has it measure what is named; what it has said, and whether a signal ended that.
+/// Runs the cases with these names. Returns the program's lines, and whether a signal ended the run.
 pub(crate) fn measure(
     path: &Path,
     commands: usize,
@@ -55,11 +55,11 @@ pub(crate) fn measure(
     let mut complaints = child.stderr.take();
     let complained = std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What can't be read isn't quoted.
+        // A message that can't be read isn't quoted.
         let _ = complaints.as_mut().map(|complaints| complaints.read_to_end(&mut bytes));
         bytes
     });
-    // It ends with the pipe, or when nobody listens any more.
+    // The thread ends with the pipe, or when the receiver is gone.
     std::thread::spawn(move || {
         let lines = said.into_iter().flat_map(|said| BufReader::new(said).lines());
         for line in lines.map_while(Result::ok) {
@@ -97,7 +97,7 @@ pub(crate) fn measure(
     Err(ScopesError::Ended { path: path.to_owned(), status: status.to_string(), said })
 }
 
-/// Its load and its programs end with it.
+/// The program's load and its eBPF programs end with it.
 fn end(child: &mut std::process::Child) {
     let _ = child.kill();
     let _ = child.wait();

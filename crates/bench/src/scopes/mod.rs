@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What marks on subtrees of processes cost, by the kernel's own statistics.
+//! Measures the cost of marks on subtrees of processes, by the kernel's own statistics.
 //!
-//! Programs are loaded by libbpf, which this static program doesn't have, and what others do, rebuilt, has no place in the daemon. So
-//! a program of the crate `bpf` measures (its example `scopes`) and prints lines; [`measurer`] runs it, [`tables`] makes tables of
-//! what it says, [`decide`] says which depth is for whom.
+//! libbpf loads the programs, and this static program doesn't contain libbpf. The daemon doesn't contain the reconstructed
+//! programs of other projects. So a program of the crate `bpf` (its example `scopes`) measures and prints lines. [`measurer`]
+//! runs it, [`tables`] makes tables of its output, and [`decide`] recommends a depth for each kind of use.
 
 pub(crate) mod decide;
 pub(crate) mod measurer;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::launch::LaunchError;
 
-/// What ends the measuring of scopes.
+/// Why measuring scopes stops.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ScopesError {
     #[error(transparent)]
@@ -31,19 +31,19 @@ pub(crate) enum ScopesError {
     Line { path: PathBuf, line: String, source: serde_json::Error },
 }
 
-/// What is measured: a line of the measuring program.
+/// A line that the measuring program prints.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum Line {
-    /// A command without any program, nanoseconds a round.
+    /// The time of a command without any eBPF program, in nanoseconds, for each round.
     Command { by: String, ns: Vec<f64> },
-    /// Nanoseconds of each program, round by round.
+    /// The time of each eBPF program in nanoseconds, for each round.
     Case { who: String, depth: String, load: String, programs: Vec<String>, ns: Vec<Vec<f64>> },
-    /// A tree of processes that is larger than the table.
+    /// The result for a tree of processes that is larger than the table.
     Tree(Tree),
 }
 
-/// What became of its marks.
+/// What happened to the marks in the tree.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub(crate) struct Tree {
     pub(crate) tree: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One table for each load, with what was to be reached.
+//! One table for each load, with its targets.
 
 use super::{Line, Tree, decide};
 use crate::goal::{Bound, Goal, Unit};
@@ -8,23 +8,23 @@ use crate::random::Random;
 use crate::statistics::{Estimate, estimate};
 use crate::summary::{Scale, Section, Table};
 
-/// Ours.
+/// The rows of Palisade's programs.
 pub(crate) const PALISADE: &str = "palisade";
-/// Theirs, rebuilt.
+/// The rows of atty's programs, reconstructed.
 pub(crate) const ATTY: &str = "atty, rebuilt";
-/// The loads, and what a row of them is.
+/// The loads. Each has a table.
 pub(crate) const LOADS: [&str; 3] = ["unmarked", "marked", "watched"];
-/// The measurement of trees.
+/// The measurement with trees of processes.
 pub(crate) const PRESSURE: &str = "map_pressure";
 
-/// Depth, load, and the most that a command may pay for all programs, in nanoseconds.
+/// The targets: depth, load, and the highest cost of all programs per command, in nanoseconds.
 const WANTED: [(&str, &str, f64); 4] = [
     ("one_level", "unmarked", 530.0),
     ("ancestry(8)", "unmarked", 680.0),
     ("propagate_on_fork", "unmarked", 170.0),
     ("propagate_on_fork", "marked", 700.0),
 ];
-/// What atty's document says of itself, unmarked, on its machine.
+/// The figures in atty's document, for the load "unmarked", on its machine.
 const PUBLISHED: [(&str, f64); 3] =
     [("one_level", 732.0), ("ancestry(8)", 852.0), ("propagate_on_fork", 700.0)];
 
@@ -35,7 +35,7 @@ pub(crate) struct Case {
     pub(crate) depth: String,
     pub(crate) load: String,
     pub(crate) programs: Vec<String>,
-    /// Of each program, round by round.
+    /// The times of each program, for each round.
     pub(crate) each: Vec<Vec<f64>>,
 }
 
@@ -44,17 +44,17 @@ impl Case {
         format!("{}, {}", self.who, self.depth)
     }
 
-    /// Of all programs together, round by round.
+    /// The sums of all programs, for each round.
     pub(crate) fn sums(&self) -> Vec<f64> {
         self.each.iter().map(|programs| programs.iter().sum()).collect()
     }
 }
 
-/// All that was said.
+/// All lines of the measuring program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) cases: Vec<Case>,
-    /// A command, started by a program that forks and executes, and by a shell.
+    /// The time of a command, started by a program that forks and executes, and by a shell.
     commands: Vec<(String, Vec<f64>)>,
     trees: Vec<Tree>,
 }
@@ -78,13 +78,13 @@ impl Measured {
         self.cases.iter().find(|case| (&*case.who, &*case.depth, &*case.load) == (who, depth, load))
     }
 
-    /// What a command takes by whom.
+    /// The time of a command when `by` starts it.
     pub(crate) fn command(&self, by: &str, random: &mut Random) -> Option<f64> {
         let (_, figures) = self.commands.iter().find(|(name, _)| name == by)?;
         estimate(figures, random).map(|estimate| estimate.median)
     }
 
-    /// The tables; which depth is for whom is said below the last.
+    /// The tables. The recommended depths follow the last one.
     pub(crate) fn tables(&self, commands: usize, random: &mut Random) -> Vec<Table> {
         let mut tables: Vec<Table> =
             LOADS.iter().filter_map(|load| self.table(load, commands, random)).collect();
@@ -141,7 +141,7 @@ impl Measured {
             if wanted.is_some()
                 && let Some(nothing) = self.case("statistics", "nothing", "unmarked")
             {
-                // Of each program, as often as there is one.
+                // Subtracts the statistics' cost once for each program.
                 let own = |(sum, nothing): (f64, f64)| {
                     case.programs.iter().fold(sum, |left, _| left - nothing) / 1e9
                 };
@@ -171,7 +171,7 @@ impl Measured {
         goals
     }
 
-    /// What a command pays, program by program and as a part of what it takes.
+    /// The cost per command, for each program, and as a fraction of the command's time.
     fn shares(&self, rows: &[&Case], random: &mut Random) -> Section {
         let bare = self.command("fork+exec", random);
         let shell = self.command("shell", random);

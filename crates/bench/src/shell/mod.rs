@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What it costs that something stands between the keyboard and the shell.
+//! Measures the cost of a proxy between the keyboard and the shell.
 //!
-//! [`operations`]: parts of a key's and of output's way, in this process, with what they allocate. [`roundtrip`]: from a
-//! key to its echo through a pseudo-terminal, with and without the proxy. [`throughput`]: much output on the same way back.
-//! `terminal`: who is at its ends. [`relay`]: what any proxy costs.
+//! [`operations`] measures single steps for keys and output, in this process, with their allocations. [`roundtrip`] measures
+//! from a key to its echo through a pseudo-terminal, with and without the proxy. [`throughput`] measures large output on the
+//! same way back. `terminal` is bash on a pseudo-terminal, and [`relay`] measures what any proxy costs.
 
 pub(crate) mod operations;
 pub(crate) mod relay;
@@ -13,7 +13,7 @@ pub(crate) mod throughput;
 
 use crate::interleave::{Sample, Series};
 
-/// What can't be measured with.
+/// Why something can't be measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ShellError {
     #[error("can't start {what} on a pseudo-terminal: {source}")]
@@ -30,7 +30,7 @@ pub(crate) enum ShellError {
     Home(#[source] std::io::Error),
 }
 
-/// A row of times that this process took itself, in seconds.
+/// A row of times that this process measured itself, in seconds.
 fn series(name: &str, command: &str, walls: &[f64]) -> Series {
     let samples = walls
         .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts of a key's and of output's way, in this process.
+//! Measures single steps in the handling of keys and output, in this process.
 
 use super::{ShellError, series};
 use crate::bench::{Bench, BenchError};
@@ -20,13 +20,13 @@ use palisade_sys::counting::allocations;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Lines in the history, as the target says.
+/// The number of lines in the history, as in the target.
 const LINES: i64 = 100_000;
-/// So long a sample takes at least.
+/// The minimum duration of a sample.
 const SAMPLE: Duration = Duration::from_millis(2);
 const MEBIBYTE: f64 = 1_048_576.0;
 
-/// What is measured: its name, what one of it is, and the most that it may take in seconds.
+/// The operations: name, what one of them is, and its target in seconds.
 const OPERATIONS: [(&str, &str, Option<f64>); 6] = [
     ("dispatch_input", "a key through the chain, every module, 100,000 lines of history", Some(250e-9)),
     ("line_state_apply", "a key, decoded and applied to the line", None),
@@ -70,12 +70,12 @@ fn history(lines: i64) -> Index {
     Index::build(&entries)
 }
 
-/// An engine at a prompt with every module.
+/// An engine at a prompt with all modules.
 fn engine(index: Index) -> Result<Engine, ShellError> {
     engine_with(index, Vec::new())
 }
 
-/// The same, with more modules behind them.
+/// The same with further modules at the end.
 pub(crate) fn engine_with(index: Index, more: Vec<Box<dyn Module>>) -> Result<Engine, ShellError> {
     let settings = Settings::default();
     let mut modules: Vec<Box<dyn Module>> = vec![
@@ -94,7 +94,7 @@ pub(crate) fn engine_with(index: Index, more: Vec<Box<dyn Module>>) -> Result<En
     Ok(engine)
 }
 
-/// One table an operation.
+/// The table of one operation.
 pub(crate) fn measure(bench: &mut Bench, name: &str, rounds: usize) -> Result<Option<Table>, BenchError> {
     let Some((_, about, most)) = OPERATIONS.iter().find(|(other, ..)| *other == name) else {
         return Ok(None);
@@ -164,7 +164,7 @@ pub(crate) fn measure(bench: &mut Bench, name: &str, rounds: usize) -> Result<Op
             })
         }
     };
-    // As often as makes a sample that a clock can see.
+    // Repeats the operation until a sample is long enough for the clock.
     let mut times = 1u32;
     loop {
         let begun = Instant::now();

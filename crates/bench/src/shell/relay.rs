@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ruler of what stands between a terminal and a shell: `palisade-bench relay COMMAND…` reads and writes, and knows
-//! nothing of what it passes on. What it costs is a second terminal's price, and no proxy's.
+//! The baseline for proxies between a terminal and a shell: `palisade-bench relay COMMAND…` only reads and writes, and
+//! interprets nothing. Its cost is that of a second terminal, not that of a proxy's work.
 
 use clap::Args;
 use palisade_sys::terminal;
@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::process::Command;
 
-/// More than a terminal gives at once, in bytes.
+/// More than a terminal returns in one read, in bytes.
 const BUFFER: usize = 64 << 10;
 
 /// A command on a terminal of its own behind this one; the bench starts it.
@@ -22,13 +22,13 @@ pub(crate) struct Relay {
     command: Vec<String>,
 }
 
-/// Why nothing is passed on any more.
+/// Why the relay ended.
 #[derive(Debug, thiserror::Error)]
 #[error("can't pass on what goes between two terminals: {0}")]
 pub(crate) struct RelayError(#[from] io::Error);
 
 impl Relay {
-    /// Passes on until one side ends.
+    /// Relays until one side ends.
     pub(crate) fn run(&self) -> Result<(), RelayError> {
         let here = rustix::stdio::stdin();
         let mut settings = tcgetattr(here).map_err(io::Error::from)?;
@@ -54,18 +54,18 @@ impl Relay {
                 break;
             }
         }
-        // Without its terminal it ends.
+        // The command ends when its terminal is closed.
         drop(pair.outer);
         child.wait()?;
         Ok(())
     }
 }
 
-/// Passes on what there is; whether there can be more.
+/// Relays the available bytes. Returns whether there can be more.
 fn pass(from: impl std::os::fd::AsFd, to: impl std::os::fd::AsFd, buffer: &mut [u8]) -> io::Result<bool> {
     let to: BorrowedFd<'_> = to.as_fd();
     let count = match rustix::io::read(from, &mut *buffer) {
-        // The other end of a terminal is gone.
+        // The other end of the terminal is closed.
         Ok(0) | Err(Errno::IO) => return Ok(false),
         Ok(count) => count,
         Err(Errno::INTR) => return Ok(true),

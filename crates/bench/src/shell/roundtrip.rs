@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a key to its echo through a pseudo-terminal: bash alone, and bash behind the proxy, in turns.
+//! Measures from a key to its echo through a pseudo-terminal: bash alone and bash behind the proxy, in turns.
 
 use super::terminal::{Home, Terminal};
 use super::{ShellError, series};
@@ -11,13 +11,13 @@ use crate::summary::{Scale, Table};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Its name.
+/// The measurement's name.
 pub(crate) const NAME: &str = "pty_roundtrip";
-/// Keys in a round: at the end the line is taken back.
+/// The number of keys in a round. At its end the line is deleted.
 const KEYS: usize = 20;
 
 impl Terminal {
-    /// Types keys one after the other; the median of their times in seconds.
+    /// Types keys one after the other. Returns the median of their times in seconds.
     fn round(&mut self, all: &mut Vec<f64>) -> Result<f64, ShellError> {
         let mut times = Vec::with_capacity(KEYS);
         for _ in 0..KEYS {
@@ -35,7 +35,7 @@ impl Terminal {
     }
 }
 
-/// The table of it; `palisade` is the program.
+/// The table. `palisade` is the program.
 pub(crate) fn measure(bench: &mut Bench, palisade: &Path, rounds: usize) -> Result<Table, BenchError> {
     let home = Home::prepare(palisade)?;
     let mut terminals = [

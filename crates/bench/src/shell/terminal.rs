@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! bash on a pseudo-terminal, alone or behind the proxy.
+//! Runs bash on a pseudo-terminal, alone or behind the proxy.
 
 use super::ShellError;
 use palisade_sys::terminal;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const BASH: &str = "/bin/bash";
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where shells are at home, and the program that stands before some of them.
+/// The home of the shells, and the program of the proxy.
 pub(super) struct Home {
     directory: tempfile::TempDir,
     palisade: PathBuf,
@@ -49,18 +49,18 @@ impl Home {
         command
     }
 
-    /// bash without anything.
+    /// bash without a proxy.
     pub(super) fn alone(&self, what: &str) -> Result<Terminal, ShellError> {
         Terminal::start(what, self.command(Path::new(BASH), &["--norc", "-i"]))
     }
 
-    /// bash behind what reads and writes and does nothing else.
+    /// bash behind the relay, which only reads and writes.
     pub(super) fn relayed(&self) -> Result<Terminal, ShellError> {
         let own = std::env::current_exe().map_err(ShellError::Home)?;
         Terminal::start("a bare relay", self.command(&own, &["relay", "--", BASH, "--norc", "-i"]))
     }
 
-    /// bash behind the proxy, with every module that is on by itself or with none.
+    /// bash behind the proxy, with all default modules or with none.
     pub(super) fn proxied(&self, what: &str, modules: bool) -> Result<Terminal, ShellError> {
         let mut command = self.command(&self.palisade, &["shell", "--shell", BASH]);
         if !modules {
@@ -93,7 +93,7 @@ impl Terminal {
         let child = terminal::start(&mut command, &pair.inner, &[]).map_err(failed)?;
         let mut terminal = Self { what: what.to_owned(), outer: pair.outer, child };
         terminal.until(b"$ ")?;
-        // What is read in the background is read.
+        // By now the shell has read its files in the background.
         std::thread::sleep(Duration::from_millis(300));
         terminal.drain(Duration::from_millis(50));
         Ok(terminal)
@@ -101,22 +101,22 @@ impl Terminal {
 
     /// Types bytes.
     pub(super) fn keys(&self, bytes: &[u8]) {
-        // What doesn't arrive is missed by who waits for its echo.
+        // A lost key is noticed when its echo doesn't arrive.
         let _sent = rustix::io::write(&self.outer, bytes);
     }
 
-    /// Reads into a buffer what there is within a second; `None`: nothing.
+    /// Reads the available bytes into a buffer, waiting at most a second; `None` if there are none.
     pub(super) fn read(&self, buffer: &mut [u8]) -> Option<usize> {
         let pause = Timespec { tv_sec: 1, tv_nsec: 0 };
         let mut set = [PollFd::new(&self.outer, PollFlags::IN)];
         if !matches!(poll(&mut set, Some(&pause)), Ok(1)) {
             return None;
         }
-        // Of one who has ended there is nothing, time after time.
+        // After the shell has ended, each read returns 0.
         Some(rustix::io::read(&self.outer, buffer).unwrap_or(0))
     }
 
-    /// Reads until these bytes came.
+    /// Reads until these bytes arrive.
     pub(super) fn until(&mut self, wanted: &[u8]) -> Result<(), ShellError> {
         let begun = Instant::now();
         let mut seen = Vec::new();
@@ -134,7 +134,7 @@ impl Terminal {
         Err(ShellError::NoEcho { what: self.what.clone() })
     }
 
-    /// Reads what comes, until nothing does.
+    /// Reads until nothing arrives any more.
     pub(super) fn drain(&mut self, quiet: Duration) {
         let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(quiet.subsec_nanos()) };
         let mut buffer = [0; 4096];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Much output through a pseudo-terminal: from bash alone, and from bash behind the proxy, in turns.
+//! Measures large output through a pseudo-terminal: from bash alone and from bash behind the proxy, in turns.
 
 use super::terminal::{Home, Terminal};
 use super::{ShellError, series};
@@ -11,33 +11,33 @@ use crate::summary::Table;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Its name.
+/// The measurement's name.
 pub(crate) const NAME: &str = "pty_throughput";
-/// It is run in every so many rounds only.
+/// It runs only in one round of this many.
 pub(crate) const DIVISOR: usize = 5;
-/// So much is printed each time, in bytes.
+/// The size of the output, in bytes.
 const SIZE: usize = 32 << 20;
 const MEBIBYTE: f64 = 1_048_576.0;
-/// No machine takes as long.
+/// No machine takes this long.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A line of it: coloured, as tools print them.
+/// A line of the output, with colours as tools print them.
 const LINE: &[u8] = b"\x1b[1;32mstatus\x1b[0m  a line of a log as compilers and servers write them, with some words more than that\n";
-/// What is behind it, up to the exit code and from there.
+/// The text after the output: before the exit code, and after it.
 const END: (&[u8], &[u8]) = (b"end:", b":");
 
-/// What was printed, and how it ended.
+/// The amount of output, and its end.
 #[derive(Debug, Default)]
 struct Watch {
     count: usize,
-    /// The last of it.
+    /// The last bytes.
     tail: Vec<u8>,
 }
 
 impl Watch {
-    /// The end, the prompt behind it and what the shell says about itself fit into this, in bytes.
+    /// The end, the prompt after it and the shell's marks fit into this many bytes.
     const TAIL: usize = 1024;
 
-    /// Takes in what came; the exit code once it has.
+    /// Counts the bytes that arrived. Returns the exit code once it has arrived.
     fn take(&mut self, bytes: &[u8]) -> Option<String> {
         self.count += bytes.len();
         self.tail.extend_from_slice(bytes.get(bytes.len().saturating_sub(Self::TAIL)..).unwrap_or_default());
@@ -52,7 +52,7 @@ impl Watch {
 }
 
 impl Terminal {
-    /// Has the text printed; how long it took, in seconds.
+    /// Prints the text. Returns how long this took, in seconds.
     fn print(&mut self, buffer: &mut [u8], size: usize) -> Result<f64, ShellError> {
         self.keys(b"\x15. ./print");
         self.until(b"print")?;
@@ -79,19 +79,19 @@ impl Terminal {
             Some((wall, _)) if watch.count >= size => wall,
             _ => return Err(ShellError::Cut { what, seen: watch.count, wanted: size }),
         };
-        // The prompt came with it, or comes now.
+        // The prompt arrived with it, or arrives now.
         self.drain(Duration::from_millis(50));
         Ok(wall)
     }
 }
 
-/// The table of it; `palisade` is the program.
+/// The table. `palisade` is the program.
 pub(crate) fn measure(bench: &mut Bench, palisade: &Path, rounds: usize) -> Result<Table, BenchError> {
     let home = Home::prepare(palisade)?;
     let lines = SIZE / LINE.len();
     std::fs::write(home.path("text"), LINE.repeat(lines)).map_err(ShellError::Home)?;
     std::fs::write(home.path("print"), "cat text; echo \"end:$?:\"\n").map_err(ShellError::Home)?;
-    // Each line's end is two bytes on a terminal.
+    // Each line end is two bytes on a terminal.
     let size = lines * (LINE.len() + 1);
     let mut terminals = [
         home.alone("bash")?,
@@ -126,7 +126,7 @@ pub(crate) fn measure(bench: &mut Bench, palisade: &Path, rounds: usize) -> Resu
         (4, 0, "without it", None),
         (2, 4, "of a bare relay", None),
     ] {
-        // Of each round: what the machine does meanwhile falls on both.
+        // Ratios per round: what the machine does meanwhile affects both.
         let ratios: Vec<f64> = walls[of].iter().zip(&walls[index]).map(|(bare, with)| bare / with).collect();
         table.goals.push(Goal {
             what: format!("{}: throughput, of that {words}", terminals[index].what),

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `aa`: is this machine quiet enough to measure on, and does the bench see differences where there are none?
+//! `aa`: is this machine quiet enough for measurements, and does the bench report differences where there are none?
 
 use crate::bench::{Bench, BenchError};
 use crate::suite::{More, Suite};
 use crate::summary::{Control as Pair, Report, Section, Table};
 use crate::workload;
 
-/// Of so many comparisons of the same, one may show a difference: 5%.
+/// One in this many comparisons of the same command may show a difference: 5%.
 const ONE_IN: usize = 20;
 
-/// The baseline against itself, nothing else.
+/// Compares the baseline with itself, and nothing else.
 #[derive(Debug)]
 pub(crate) struct Control;
 
@@ -51,12 +51,12 @@ impl Suite for Control {
     }
 }
 
-/// What many comparisons of the same came to.
+/// The result of many comparisons of the same command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Judgement {
     times: usize,
     different: usize,
-    /// Nothing was compared: the command failed.
+    /// The comparisons without a result, because the command failed.
     failed: usize,
 }
 
@@ -69,7 +69,7 @@ impl Judgement {
         }
     }
 
-    /// At most one in twenty shows a difference that there isn't.
+    /// At most one in twenty comparisons may show a false difference.
     fn holds(self) -> bool {
         self.failed == 0 && self.different <= self.times / ONE_IN
     }
@@ -95,13 +95,13 @@ mod tests {
     use crate::statistics::{differs, estimate};
     use crate::summary::tests::series;
 
-    /// Between 0 and 1, neither of which it is.
+    /// A number between 0 and 1, excluding both.
     fn uniform(random: &mut Random) -> f64 {
         (random.below(1 << 30) as f64 + 0.5) / f64::from(1 << 30)
     }
 
-    /// A machine as they are: launches of 1 ms with a tail, of two speeds in spells that last for many rounds, getting slower as it
-    /// warms up, and now and then held up by ten times as much.
+    /// A realistic machine: launches of 1 ms with a tail. There are two speeds, each lasting for many rounds. The machine
+    /// gets slower as it warms up, and sometimes a launch takes ten times as long.
     struct Machine {
         random: Random,
         slow: bool,
@@ -120,7 +120,7 @@ mod tests {
             1e-3 * (speed + tail) * held * (1.0 + self.launches * 1e-5)
         }
 
-        /// A table of a command and itself, or of one that takes so many times as long, in rounds of random order.
+        /// A table of a command and itself, or of a command that takes `times` as long, in rounds of random order.
         fn table(&mut self, rounds: usize, times: f64) -> Table {
             let mut walls = [Vec::new(), Vec::new()];
             for _ in 0..rounds {
@@ -141,18 +141,19 @@ mod tests {
         (0..40).filter(|_| machine.table(rounds, times).control.unwrap().differs).count()
     }
 
-    /// Forty comparisons, thirty times over and with few rounds and many: never more than two false differences in forty.
+    /// Forty comparisons, repeated thirty times, with few rounds and with many: never more than two false differences in
+    /// forty.
     #[test]
     fn at_most_one_in_twenty_comparisons_of_the_same_shows_a_difference() {
         let found: Vec<usize> =
             (0..30).map(|seed| forty(seed, [10, 30, 60][usize::try_from(seed % 3).unwrap()], 1.0)).collect();
         assert!(found.iter().all(|&different| different <= 2), "{found:?}");
         let all: usize = found.iter().sum();
-        // Of 1200 at 99%: 12 would be expected, fewer because values come one by one.
+        // Of 1200 at 99%, 12 are expected; fewer occur because values are discrete.
         assert!(all <= 18, "{found:?}");
     }
 
-    /// The ends of the 95% interval would not do: they claim a difference of the same more than twice in forty.
+    /// The ends of the 95% interval would not be enough: they claim a false difference more than twice in forty.
     #[test]
     fn the_shown_interval_would_claim_too_much() {
         let mut machine = Machine { random: Random::new(7), slow: false, launches: 0.0 };

@@ -14,20 +14,20 @@ use crate::programs;
 use crate::suite::{More, Suite};
 use crate::summary::{Report, Table};
 
-/// `true` with the network proxy up: added, in seconds.
+/// The target for `true` with the network proxy on: the added time, in seconds.
 const COLD: f64 = 0.0028;
-/// Greywall's one invocation a command on Linux: cold, in seconds.
+/// Greywall's published times of one command on Linux: cold, in seconds.
 const PUBLISHED: [(&str, f64); 3] =
     [("true", 0.215), ("python3 -c pass", 0.124), ("git status --porcelain", 0.114)];
 
-/// What there is beside the workloads, by the names that `--filter` goes by.
+/// The measurements other than the workloads, by their names in `--filter`.
 const PLAN: &str = "plan";
 const CALLS: &str = "calls";
 const INITIALISE: &str = "initialise";
 const CONNECT: &str = "connect";
 const TRANSFER: &str = "transfer";
 const HELD: &str = "held";
-/// Open files that Palisade's server keeps for itself, beside two for each connection.
+/// The number of open files that Palisade's server reserves, in addition to two per connection.
 const OTHERS: u64 = 256;
 
 /// Commands of agents.
@@ -94,7 +94,8 @@ impl Suite for Agents {
     }
 }
 
-/// Why so many can't be held with a limit of so many open files: a connection that waits for a place would look like one that hangs.
+/// Why this many connections can't be held with this limit of open files. A connection that waits for a free descriptor would
+/// look as if it hung.
 fn too_many(connections: usize, descriptors: u64) -> Option<String> {
     let needed = (connections as u64).saturating_mul(2).saturating_add(OTHERS);
     (needed > descriptors).then(|| {
@@ -157,7 +158,7 @@ fn workloads(bench: &mut Bench, servers: &Servers) -> Result<Vec<Missing>, Bench
     Ok(missing)
 }
 
-/// With the proxy up, beside what Greywall publishes of its whole time.
+/// The goal with the proxy on, beside Greywall's published total time.
 fn goal(table: &Table) -> Option<Goal> {
     let published =
         PUBLISHED.iter().find(|(name, _)| *name == table.workload).map(|(_, seconds)| *seconds)?;

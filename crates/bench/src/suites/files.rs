@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `files`: what programs that make files pay for each way of keeping protected names.
+//! `files`: what programs that create files pay for each way of protecting names.
 
 use crate::bench::{Bench, BenchError};
 use crate::entry::{Entry, Missing};
@@ -8,7 +8,7 @@ use crate::peers::{self, PEERS};
 use crate::suite::Suite;
 use crate::summary::Report;
 
-/// Programs that make, and open, many files.
+/// Programs that create and open many files.
 #[derive(Debug)]
 pub(crate) struct Files;
 

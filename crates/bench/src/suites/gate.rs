@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `gate`: whether anything costs more than it did.
+//! `gate`: does anything cost more than before?
 
 use std::path::PathBuf;
 
@@ -10,14 +10,14 @@ use crate::gate::{GateError, keys, launch, pairs};
 use crate::suite::{More, Suite};
 use crate::summary::{Report, Table};
 
-/// What the reader should know.
+/// Notes for the reader.
 const NOTES: [&str; 3] = [
     "system calls: of launcher, builder, init and stub up to the command's first instruction, without those that wait; the fewest of 12 launches with a plan kept; exact on a host like the baseline's",
     "instructions: of the launcher alone, one by one (PTRACE_SINGLESTEP), in user mode, addresses not random",
     "keys: through this program's own copy of the shell's modules, with echo and ghost text",
 ];
 
-/// Counts and times beside earlier ones.
+/// Counts and times, compared with earlier ones.
 #[derive(Debug)]
 pub(crate) struct Gate;
 

@@ -12,7 +12,7 @@ use crate::programs;
 use crate::suite::{More, Suite};
 use crate::summary::Report;
 
-/// What the reader should know.
+/// Notes for the reader.
 const NOTES: [&str; 8] = [
     "off: nobody is asked; `× plain` is × off. Each contender has a file system of its own, filled alike; only that is watched",
     "call: from directly before `execve` to the first instruction of a static program, median of a round; wall: vfork, execve, run and wait, mean of a round. strace and tracepoints: the call itself, mean of a round, copies of `true` whose libraries nobody watches",
@@ -24,7 +24,7 @@ const NOTES: [&str; 8] = [
     "user+sys here: of the daemon in one round; max: what the daemon has in memory (PSS), of off the load itself",
 ];
 
-/// Who is asked before a file is opened or executed.
+/// The suite: a daemon is asked before a file is opened or executed.
 #[derive(Debug)]
 pub(crate) struct Guard;
 
@@ -48,7 +48,7 @@ impl Suite for Guard {
         if !cfg!(target_arch = "x86_64") {
             return Err(GuardError::Architecture.into());
         }
-        // For all that is started from here on, and mounted: it ends with this process.
+        // A private mount namespace for everything that is started and mounted from here on. It ends with this process.
         palisade_sys::mount::of_ones_own().map_err(|errno| GuardError::Mounts { source: errno.into() })?;
         let mut missing = Vec::new();
         let palisaded = match daemon::find(bench.options.guard.daemon.as_deref()) {
@@ -89,7 +89,7 @@ impl Suite for Guard {
     }
 }
 
-/// Those that are here.
+/// The daemons that are installed.
 #[derive(Debug)]
 pub(crate) struct Daemons {
     pub(crate) palisaded: Option<Program>,
@@ -97,7 +97,7 @@ pub(crate) struct Daemons {
 }
 
 impl Daemons {
-    /// palisaded, where the kernel answers nothing by itself.
+    /// palisaded in the mode in which the kernel never answers by itself.
     pub(crate) fn asked_always(&self) -> Option<Program> {
         match self.palisaded.clone()? {
             Program::Palisaded { path, .. } => Some(Program::Palisaded { path, ask_always: true }),
@@ -106,7 +106,7 @@ impl Daemons {
     }
 }
 
-/// What a window lasts.
+/// The length of a window.
 pub(crate) fn window(bench: &Bench) -> Duration {
     let quick = if bench.options.quick { 0.1 } else { 1.0 };
     Duration::from_secs_f64(bench.options.guard.window.unwrap_or(quick))

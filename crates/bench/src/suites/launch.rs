@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `launch`: what it costs to start a command in a sandbox, beside every launcher that is here.
+//! `launch`: what it costs to start a command in a sandbox, for every installed launcher.
 
 use crate::bench::{Bench, BenchError, Proven};
 use crate::entry::{Entry, Missing};
@@ -37,7 +37,8 @@ impl Suite for Launch {
         others.extend(bench.options.with.iter().map(|(name, template)| Entry {
             name: name.clone(),
             template: template.clone(),
-            // What a launcher of the user's own should isolate isn't known; what it is seen to isolate is printed.
+            // For a launcher of the user's own it isn't known what it should isolate. What it is observed to isolate is
+            // printed.
             claims: Vec::new(),
             version: Vec::new(),
             peer: true,
@@ -61,7 +62,7 @@ impl Suite for Launch {
     }
 }
 
-/// The baselines are in every table that has a row at all: without them there is nothing to compare with.
+/// The baselines are in every table that has rows: without them, no comparison is possible.
 fn rows<'a>(
     bench: &Bench,
     workload: &Workload,

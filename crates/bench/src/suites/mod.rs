@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The suites.
+//! The suites of the bench, one module each.
 
 pub(crate) mod aa;
 pub(crate) mod agents;
@@ -14,7 +14,7 @@ pub(crate) mod syscalls;
 
 use crate::entry::Entry;
 
-/// The command as it is, twice: the second shows how far two equal things seem to differ on this machine today.
+/// The command without a launcher, twice. The second shows how much two equal things seem to differ on this machine today.
 fn baselines() -> Vec<Entry> {
     vec![Entry::plain("plain"), Entry::plain("plain again (A/A)")]
 }

@@ -16,9 +16,9 @@ use crate::suite::{More, Suite, gap, rounds};
 use crate::summary::{Report, Table};
 use crate::workload::Failure;
 
-/// Those of Antimony's tables and of everyday that are measured unless others are named.
+/// The profiles from Antimony's tables and some common ones. They are measured unless others are named.
 const USUAL: [&str; 8] = ["chromium", "okular", "syncthing", "sh", "vim", "python3", "git", "libreoffice"];
-/// A cold round takes a thousand times as long as a hot one: `ldd` of every file is in it.
+/// A cold round takes a thousand times as long as a hot one, because it runs `ldd` on every file.
 const COLD_DIVISOR: usize = 20;
 
 /// Applications by their profiles.
@@ -129,7 +129,7 @@ fn curves(bench: &mut Bench, curves: &Curves, tools: &Tools) -> Result<(), Bench
     bench.keep(crowds)
 }
 
-/// Without arguments, natively and inside; the native start twice, as the control.
+/// Starts without arguments, outside and inside. The start outside is measured twice, as the control.
 fn windows(bench: &mut Bench, bed: &Bed, tools: &Tools) -> Result<Table, Unready> {
     let show = tools.palisade(&bed.hot, &["profile", "show", &bed.name]);
     let shown = bed::done(&bench.launcher, &show, 0)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `scopes`: what marked subtrees cost each command of the host, beside what others do.
+//! `scopes`: what marked subtrees cost each command of the host, compared with other projects.
 
 use crate::bench::{Bench, BenchError};
 use crate::entry::Missing;
@@ -9,7 +9,7 @@ use crate::scopes::{ScopesError, measurer};
 use crate::suite::{More, Suite};
 use crate::summary::Report;
 
-/// What the reader should know.
+/// Notes for the reader.
 const NOTES: [&str; 6] = [
     "ns of a program: the kernel's run-time statistics, divided by its runs; a command is one fork, one exec and, where there is a program for it, one exit; all cases in turns in each round",
     "`nothing` is an empty program: its figure is the statistics' own cost, which is in the figure of each of the others' programs as well",
@@ -19,7 +19,7 @@ const NOTES: [&str; 6] = [
     "map_pressure: trees of some hundred or thousand processes and tables of 256 places: a larger table and a fork bomb, without the bomb; palisade puts what finds no place into the task",
 ];
 
-/// So many of the options' rounds are one here: a round is thousands of commands for each case.
+/// One round here stands for this many rounds of the options: a round is thousands of commands for each case.
 const ROUNDS: usize = 40;
 
 /// Marked subtrees.
@@ -59,7 +59,7 @@ impl Suite for Scopes {
         let rounds = bench.options.rounds().div_ceil(ROUNDS);
         let names = measurer::names(&path)?;
         let chosen: Vec<String> = names.into_iter().filter(|name| wanted(bench, name)).collect();
-        // What all are compared with is always measured, and by itself says nothing.
+        // The common baseline is always measured, and is no result by itself.
         if let (Some(pattern), true) = (&bench.options.filter, chosen.iter().all(|name| beside(name))) {
             return Err(BenchError::NothingMatches { pattern: pattern.clone() });
         }
@@ -80,12 +80,12 @@ impl Suite for Scopes {
     }
 }
 
-/// What everything is set beside.
+/// Whether a case is part of the common baseline.
 fn beside(name: &str) -> bool {
     name.starts_with("statistics") || !(name.contains(' ') || name == "pressure")
 }
 
-/// A case is called as its row: `LOAD/WHO, DEPTH`.
+/// A case has the name of its row: `LOAD/WHO, DEPTH`.
 fn wanted(bench: &Bench, name: &str) -> bool {
     if beside(name) {
         return true;

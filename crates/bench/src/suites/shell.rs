@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `shell`: what a key and a line of output cost on their way through `palisade shell`.
+//! `shell`: what `palisade shell` adds to a key and to a line of output.
 
 use crate::bench::{Bench, BenchError};
 use crate::entry::Missing;
@@ -7,14 +7,14 @@ use crate::shell::{operations, roundtrip, throughput};
 use crate::suite::Suite;
 use crate::summary::Report;
 
-/// What the reader should know.
+/// Notes for the reader.
 const NOTES: [&str; 3] = [
     "operations: mean of as many as take 2 ms, in this process; allocations are counted in all of them",
     "pty_roundtrip: from the write of a key to the read of its echo; bash alone, behind the proxy and behind a relay that only reads and writes in turns, each at its prompt, hooks, history and guard on; a row is the median of 20 keys a round",
     "pty_throughput: from Enter to the end of 32 MiB of coloured text that cat prints, read from the terminal's other end; bash alone, behind the proxy and behind a relay that only reads and writes in turns, every run's length and exit code checked",
 ];
 
-/// The terminal that knows what was meant.
+/// The suite for the shell proxy.
 #[derive(Debug)]
 pub(crate) struct Shell;
 

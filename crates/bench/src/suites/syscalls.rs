@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `syscalls`: what a system call costs, as it is, behind filters, answered from outside, and under other tools.
+//! `syscalls`: what a system call costs: native, behind filters, answered from outside, and under other tools.
 
 use crate::bench::{Bench, BenchError};
 use crate::suite::Suite;
 use crate::summary::Report;
 use crate::syscalls::scenarios;
 
-/// What the reader should know.
+/// Notes for the reader.
 const NOTES: [&str; 3] = [
     "a figure is the time of one call, measured by the caller over many; what the calls returned was seen in every round",
     "filter …: a filter that the caller loaded itself; palisade: in `palisade run`, the launch not counted",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What runs inside: `palisade-bench calls …`, started by the bench. It makes one call again and again, and prints how long one took
-//! in seconds, and what it returned.
+//! The program that runs inside: `palisade-bench calls …`, started by the bench. It makes one call again and again, and
+//! prints the time per call in seconds, and the call's result.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -65,7 +65,7 @@ pub(crate) struct Caller {
     filter: Option<Shape>,
 }
 
-/// What it can't do.
+/// Why the caller fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallerError {
     #[error("can't {what}")]
@@ -99,7 +99,7 @@ impl Caller {
                 (before.elapsed().as_secs_f64(), "loaded".to_owned())
             }
             kind @ (Kind::Storm | Kind::StormPercentile) => {
-                // Until all is at hand that answers calls.
+                // A warm-up, until every process that answers calls is ready.
                 storm::make(self.count / 10)?;
                 let passed = storm::make(self.count)?;
                 let seconds = if kind == Kind::Storm { passed.of_file } else { passed.percentile };
@@ -118,13 +118,13 @@ impl Caller {
 }
 
 impl Kind {
-    /// Returns what the last one returned.
+    /// Makes the call `count` times. Returns the last result.
     fn repeat(self, count: u32) -> Result<String, CallerError> {
         let mut last = 0;
         match self {
             Self::Number => {
                 for _ in 0..count {
-                    // None is fine: a parent outside of the namespace. An error would be a negative number.
+                    // No parent is valid: it is outside the namespace. An error would be a negative number.
                     last =
                         rustix::process::getppid().map_or(1, |pid| i32::from(pid.as_raw_nonzero().get() > 0));
                 }
@@ -176,10 +176,10 @@ impl Kind {
     }
 }
 
-/// As the process file system says it.
+/// The niceness as the process file system reports it.
 fn niceness() -> Option<i32> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The 19th field; the second is a name in parentheses.
+    // The 19th field. The second one is a name in parentheses.
     text.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok()
 }
 
@@ -211,21 +211,21 @@ impl Shape {
     }
 }
 
-/// As many rules as there are calls to refuse.
+/// The highest number of rules; there are enough calls for it.
 pub(super) const MOST: usize = 400;
 
-/// How many calls are refused by so many rules, if there are as many.
+/// The number of calls that this many rules refuse, if there are as many.
 pub(super) fn refused(count: usize) -> usize {
     refusing(count).calls().count()
 }
 
-/// So many rules, each with an error of its own, so that none can be merged with its neighbour. Calls that this program makes have rules
-/// that never hold.
+/// This many rules, each with its own error, so that none can be merged with its neighbour. The rules for calls that this
+/// program makes never match.
 fn refusing(count: usize) -> Rules {
     refusing_by(count, count)
 }
 
-/// So many rules, with so many errors among them, two neighbours by the same one and the next two by another.
+/// This many rules with this many errors among them: two neighbours have the same error, and the next two another one.
 fn refusing_by(count: usize, answers: usize) -> Rules {
     let mut rules = Rules::new(Action::Allow);
     let own = |call: &Syscall| palisade_syscall::group::base().contains(call) || OWN.contains(&call.name());
@@ -240,15 +240,15 @@ fn refusing_by(count: usize, answers: usize) -> Rules {
     rules
 }
 
-/// `getppid`.
+/// The call `getppid`.
 fn this() -> Call {
     let number = "getppid".parse::<Syscall>().ok().and_then(|call| call.number(Arch::NATIVE)).unwrap_or(0);
     Call { audit_arch: Arch::NATIVE.audit(), number, arguments: [0; 6] }
 }
 
-/// Calls that the caller makes besides those of the base group.
+/// Calls that the caller makes in addition to those of the base group.
 ///
-/// Those of either C library: musl opens a file by `open`, the GNU C library by `openat`.
+/// They cover both C libraries: musl opens a file with `open`, the GNU C library with `openat`.
 const OWN: [&str; 19] = [
     "getppid",
     "getpriority",
@@ -285,7 +285,7 @@ mod tests {
         assert!((100..filter.program.len() / 2).contains(&alike.program.len()), "{}", alike.program.len());
     }
 
-    /// The shape of 300 refused calls once refused musl's way to read what the process file system says.
+    /// A regression test: the filter with 300 refused calls once refused the calls by which musl reads a file of /proc.
     #[test]
     fn what_either_c_library_calls_is_not_refused() {
         for count in [5, 300, MOST] {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a system call costs: as it is, behind filters, answered from outside, under other tools.
+//! Measures what a system call costs: native, behind filters, answered from outside, and under other tools.
 //!
-//! [`caller`] is what runs inside and measures itself, [`storm`] what it does in many threads; [`tables`] which calls are made, by whom, and what is to be
-//! reached; [`stage`] how that is called, [`race`] how all are run against each other, [`scenarios`] what came of it. In
-//! `programs` is what shows the cost of mechanisms by themselves, in C.
+//! [`caller`] is the program that runs inside and measures itself; [`storm`] is its work in many threads. [`tables`] lists
+//! the calls, their callers and the targets. [`stage`] builds the command lines, [`race`] runs all of them against each
+//! other, and [`scenarios`] makes the tables. The directory `programs` has C programs that show the cost of single
+//! mechanisms.
 
 pub(crate) mod caller;
 pub(crate) mod race;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 
 use crate::launch::LaunchError;
 
-/// What ends a run.
+/// Why a run stops.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SyscallsError {
     #[error(transparent)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Paired measurement, as [`crate::interleave`], of callers that measure themselves: what is compared is the time of a call, not of a
-//! launch. What the calls returned is looked at in every round.
+//! Paired measurement, as in [`crate::interleave`], of callers that measure themselves. The compared time is that of a call,
+//! not of a launch. The calls' results are checked in every round.
 
 use super::stage::Timed;
 use crate::bench::{Bench, BenchError};
@@ -12,16 +12,16 @@ use crate::suite::gap;
 use crate::summary::{Scale, Table};
 use crate::workload::{Check, Failure};
 
-/// A caller, and what it sees.
+/// A caller, and the expected result of its calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) name: String,
     pub(crate) invocation: Invocation,
-    /// What the call returns.
+    /// The expected result of the call.
     pub(crate) seen: String,
-    /// Which of its times is meant.
+    /// Which of its times counts.
     pub(super) timed: Timed,
-    /// It is somebody else's.
+    /// It belongs to another project.
     pub(super) peer: bool,
 }
 
@@ -62,8 +62,8 @@ fn summarise(title: &str, rounds: usize, series: Vec<Series>, random: &mut Rando
     table
 }
 
-/// The same rounds by what the contenders said of the processor's time: a count, which neighbours hardly touch. None if they
-/// didn't say.
+/// The same rounds by processor time, as the contenders report it. Other programs hardly affect it. `None` if they didn't
+/// report it.
 pub(super) fn processor(table: &Table, title: &str, bench: &mut Bench) -> Option<Table> {
     let of = |sample: &Sample| Sample { wall: sample.user + sample.system, ..sample.clone() };
     let series: Vec<Series> = table
@@ -79,7 +79,7 @@ pub(super) fn processor(table: &Table, title: &str, bench: &mut Bench) -> Option
     Some(table)
 }
 
-/// `SECONDS SEEN`, if it isn't the run that is timed; maybe with a second line, `USER SYSTEM`.
+/// Parses `SECONDS SEEN`, unless the whole run is timed. An optional second line is `USER SYSTEM`.
 fn read(run: &Run, contender: &Contender) -> Result<Sample, Failure> {
     Check::Success.verify(run)?;
     let (mut user, mut system) = (run.usage.user.as_secs_f64(), run.usage.system.as_secs_f64());

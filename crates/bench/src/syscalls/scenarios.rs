@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All tables measured, and what was to be reached in each.
+//! Measures all tables, with the goals of each.
 
 use super::race::{self, Contender, race};
 use super::stage::Stage;
@@ -11,7 +11,7 @@ use crate::programs;
 use crate::suite::rounds;
 use crate::summary::Table;
 
-/// Measures all of them.
+/// Measures all tables.
 pub(crate) fn all(bench: &mut Bench, missing: &mut Vec<Missing>) -> Result<(), BenchError> {
     let stage = Stage::prepare(bench, missing)?;
     for peer in &PEERS {
@@ -64,7 +64,7 @@ pub(crate) fn all(bench: &mut Bench, missing: &mut Vec<Missing>) -> Result<(), B
     Ok(())
 }
 
-/// How many calls a round has. Each is a mean of thousands, and a quick run has a fifth of them.
+/// The number of calls in a round. Each figure is a mean of thousands of calls; a quick run makes a fifth of them.
 fn calls(scenario: &Scenario, quick: bool) -> u32 {
     if quick { scenario.count.div_ceil(5) } else { scenario.count }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where what is measured is, and how it is called.
+//! Prepares the programs to measure, and builds their command lines.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,27 +12,27 @@ use crate::entry::Missing;
 use crate::launch::Invocation;
 use crate::programs;
 
-/// A policy of the bench's own, by its file's name.
+/// The bench's own policies, by file name.
 const POLICIES: [(&str, &str); 4] = [
     ("argument", "answers = [{ call = \"getpriority\", when = \"arg0 in 77\", action = \"deny\" }]"),
     ("answer", "answers = [{ call = \"getpriority\", action = \"return\", value = 7 }]"),
     ("redirect", "answers = [{ open = \"/etc/os-release\", action = \"redirect\", to = \"/etc/hostname\" }]"),
     ("machine", "[process]\nrelease = \"5.4.0-bench\""),
 ];
-/// The policy of 400 rules.
+/// The name of the policy with 400 rules.
 pub(super) const MANY: &str = "many";
-/// Puts a server under load.
+/// The script that puts a server under load.
 const SERVER: &str = "server.sh";
-/// Makes calls while calls are learned.
+/// The script that makes calls while calls are learned.
 const LEARN: &str = "learn.sh";
-/// Those with what they share.
+/// These scripts, and the one that they share.
 const SCRIPTS: [(&str, &str); 3] = [
     ("daemon.sh", include_str!("programs/daemon.sh")),
     (SERVER, include_str!("programs/server.sh")),
     (LEARN, include_str!("programs/learn.sh")),
 ];
 
-/// The programs that show what mechanisms cost by themselves: they are compiled where a compiler is.
+/// The programs that show the cost of single mechanisms. They are compiled if there is a compiler.
 struct Rulers {
     mechanisms: PathBuf,
     preload: PathBuf,
@@ -70,22 +70,22 @@ impl Rulers {
     }
 }
 
-/// Which time of a run is meant.
+/// Which time of a run counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Timed {
-    /// What it says that a call took.
+    /// The time per call that the program reports.
     Itself,
-    /// From its start to its end.
+    /// The time from its start to its end.
     Run,
 }
 
-/// Where things are.
+/// The paths of the programs and files.
 pub(super) struct Stage {
     rulers: Option<Rulers>,
     own: PathBuf,
     work: PathBuf,
     palisade: Option<PathBuf>,
-    /// That `palisade` has the verb.
+    /// Whether `palisade` has the verb `interpose`.
     interposes: bool,
 }
 
@@ -137,7 +137,7 @@ impl Stage {
         Ok(Self { rulers, own, work, palisade, interposes })
     }
 
-    /// The command, and which of its times is meant; none if something that it takes isn't here.
+    /// The command, and which of its times counts; `None` if something that it needs isn't installed.
     pub(super) fn invocation(&self, kind: &str, count: u32, by: By) -> Option<(Invocation, Timed)> {
         if let By::Server(how) = by {
             let (directory, variables) = (self.work.clone(), Vec::new());
@@ -199,7 +199,7 @@ impl Stage {
             _ => None,
         };
         if let Some(how) = how {
-            // Where each call is stopped for, fewer say as much.
+            // Where each call stops the process, fewer calls are enough.
             let slow = ["notify", "notify-sync", "add", "add-send", "sysemu", "ptrace"].contains(&how);
             let trapping = how.starts_with("trap") || matches!(how, "dispatch" | "unpatchable");
             let count = match how {
@@ -224,7 +224,7 @@ impl Stage {
         end(argv, Timed::Itself)
     }
 
-    /// A server, if there is one, and where the kernel is to learn, who has it do so: for root alone.
+    /// The command for a server, if one is installed. Learning by the kernel also needs palisaded, and so root.
     fn server(&self, count: u32, how: Served) -> Option<Vec<OsString>> {
         for program in ["redis-server", "redis-benchmark", "redis-cli"] {
             programs::on_path(program)?;
@@ -252,7 +252,7 @@ impl Stage {
         Some(argv)
     }
 
-    /// What gives a mount namespace of its own, and palisaded; for root alone.
+    /// The command that makes a private mount namespace, and the path of palisaded. Only for root.
     fn daemon(&self) -> Option<(Vec<OsString>, OsString)> {
         let beside = self.palisade.as_ref()?.with_file_name("palisaded");
         let palisaded = programs::on_path(beside.to_str()?)?.into();
@@ -264,14 +264,14 @@ impl Stage {
         Some((argv, palisaded))
     }
 
-    /// The caller, while its own calls are learned by the kernel, or another's.
+    /// The command for the caller while the kernel learns its own calls, or another program's.
     fn learned(&self, kind: &str, count: u32, whose: Whose) -> Option<Vec<OsString>> {
         let (mut argv, palisaded) = self.daemon()?;
         argv.push(programs::of_the_system("sh")?.into());
         argv.extend([self.work.join(LEARN).into(), palisaded]);
         match whose {
             Whose::Own => {
-                // Those that any program needs aren't kept; of kinds of calls this one is.
+                // Calls that any program needs aren't recorded. Of the measured calls, this one is.
                 argv.push("getpriority".into());
                 argv.extend(self.palisade(None, &["--quiet", "--syscalls", "learn"])?);
             }
@@ -292,7 +292,7 @@ impl Stage {
 
     fn palisade(&self, policy: Option<&str>, more: &[&str]) -> Option<Vec<OsString>> {
         let mut argv: Vec<OsString> = vec![self.palisade.clone()?.into(), "run".into(), "--ro".into()];
-        // The caller alone: its directory may be above the working directory, which would be read-only, too.
+        // Only the program itself: its directory may contain the working directory, which would then be read-only, too.
         argv.push(self.own.clone().into());
         if let Some(policy) = policy {
             argv.extend(["--profile".into(), self.work.join(format!("{policy}.toml")).into()]);
@@ -303,7 +303,7 @@ impl Stage {
     }
 }
 
-/// A policy that denies every call that it can.
+/// A policy that denies every call that may be denied.
 fn many() -> String {
     use palisade_syscall::{Rules, Syscall};
     let can = |name: &str| Rules::deny_list().with(&[], &[name]).is_ok();
@@ -315,7 +315,7 @@ fn many() -> String {
     format!("schema = 1\nname = \"{MANY}\"\n[syscalls]\ndeny = [{}]\n", names.join(", "))
 }
 
-/// What a program of Rust's needs to start, and to ask for its parent's number.
+/// The calls that a Rust program needs to start, and to ask for its parent's number.
 const KEPT: [&str; 14] = [
     "access",
     "fcntl",

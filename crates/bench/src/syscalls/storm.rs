@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many threads that make files at once, each its own: created, written, closed and removed in the working directory.
+//! Many threads that make files at the same time. Each thread creates, writes, closes and removes its own files in the
+//! working directory.
 
 use std::io;
 use std::sync::Barrier;
@@ -9,18 +10,18 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use super::caller::CallerError;
 
-/// So many, on few processors.
+/// This many threads, also on few processors.
 const THREADS: usize = 16;
-/// What is written.
+/// The content of each file.
 const TEXT: &[u8] = b"text\n";
 
-/// What became of a storm.
+/// The result of a storm.
 pub(super) struct Passed {
-    /// From the first call to the last, for each file.
+    /// The time from the first call to the last, per file.
     pub(super) of_file: f64,
-    /// So long, in seconds, 99 of 100 calls took at most that make or remove a name.
+    /// The time, in seconds, within which 99 of 100 calls that create or remove a name ended.
     pub(super) percentile: f64,
-    /// How many files were made, seen and removed.
+    /// The number of files that were created, checked and removed.
     pub(super) files: usize,
 }
 
@@ -28,7 +29,7 @@ fn failed(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> CallerError {
     move |errno| CallerError::Call { what, source: errno.into() }
 }
 
-/// Makes and removes so many files.
+/// Creates and removes this many files.
 pub(super) fn make(count: u32) -> Result<Passed, CallerError> {
     let each = usize::try_from(count).unwrap_or(usize::MAX).div_ceil(THREADS);
     let barrier = Barrier::new(THREADS + 1);
@@ -61,7 +62,7 @@ pub(super) fn make(count: u32) -> Result<Passed, CallerError> {
     Ok(Passed { of_file, percentile, files })
 }
 
-/// What each call took that is about a name.
+/// The duration of each call about a name.
 fn of_thread(thread: usize, files: usize) -> Result<Vec<Duration>, CallerError> {
     let how = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     let mut calls = Vec::with_capacity(2 * files);

@@ -1,52 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which calls are made, by whom, and what is to be reached.
+//! Lists the measured calls, the ways in which they are made, and the targets.
 
 use super::stage::MANY;
 
-/// Who makes the calls: how it is called, and what goes in front of the caller.
+/// A row: its name, and what the caller runs under.
 pub(super) struct Who {
     pub(super) name: &'static str,
-    /// What each call returns, if it isn't what it returns natively.
+    /// The call's result, if it differs from the native one.
     pub(super) seen: Option<&'static str>,
     pub(super) by: By,
 }
 
-/// By whom.
+/// What the caller runs under.
 #[derive(Clone, Copy)]
 pub(super) enum By {
-    /// Nobody; with a filter that the caller loads itself.
+    /// Nothing; optionally with a filter that the caller loads itself.
     Itself(Option<&'static str>),
-    /// Palisade, with a policy and more options.
+    /// Palisade, with a policy and further options.
     Palisade(Option<&'static str>, &'static [&'static str]),
     /// The same on one processor.
     Pinned(Option<&'static str>, &'static [&'static str]),
-    /// Itself on one processor.
+    /// Nothing, on one processor.
     Alone,
     /// `palisade interpose`, which answers in the caller's own process.
     Interpose(&'static [&'static str]),
     /// A peer: the program, and its arguments.
     Peer(&'static str, &'static [&'static str]),
-    /// A mechanism by itself, in the ruler program.
+    /// A single mechanism, in the ruler program.
     Ruler(&'static str),
     /// The same on one processor.
     RulerAlone(&'static str),
-    /// The ruler program, calling so, in `palisade interpose` with these options.
+    /// The ruler program with this kind of call, under `palisade interpose` with these options.
     RulerInterposed(&'static str, &'static [&'static str]),
-    /// The ruler program with another library before the C library; whether that makes the calls after all.
+    /// The ruler program with a library before the C library. The flag says whether that library makes the calls.
     Preload(bool),
-    /// Another kind of call.
+    /// Nothing, with another kind of call.
     Kind(&'static str),
-    /// Itself below a supervisor in the ruler program that is told of what is written to and of names, and answers so.
+    /// A supervisor in the ruler program, which is notified of opens for writing and of names, and which answers in this way.
     Supervised(&'static str),
-    /// libseccomp with the same number of rules.
+    /// libseccomp, with the same number of rules.
     Libseccomp,
     /// A server under load from outside.
     Server(Served),
-    /// Itself while the kernel puts calls down for palisaded: its own, in `palisade run`, or another's.
+    /// palisaded, for which the kernel records the caller's calls in `palisade run`, or the calls of another program.
     Learned(Whose),
 }
 
-/// Whose calls are put down.
+/// Whose calls the kernel records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
     Own,
@@ -56,30 +56,30 @@ pub(super) enum Whose {
 /// How a server is started.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Served {
-    /// As it is.
+    /// Without anything.
     Bare,
-    /// With a filter that refuses a call that it doesn't make.
+    /// With a filter that refuses a call that the server doesn't make.
     BareFilter,
     /// In `palisade run`.
     Filtered,
-    /// The same, while its calls are learned by the broker.
+    /// In `palisade run`, while the broker learns its calls.
     Learned,
-    /// By palisaded, which runs meanwhile.
+    /// In `palisade run`, while palisaded runs and learns its calls.
     LearnedByKernel,
 }
 
-/// How a row is compared.
+/// What a row is compared with.
 #[derive(Clone, Copy)]
 pub(super) enum Against {
-    /// How many times another row.
+    /// The ratio to another row.
     Times(&'static str),
-    /// How many seconds more than another row.
+    /// The difference to another row, in seconds.
     More(&'static str),
-    /// Seconds.
+    /// Nothing: the time in seconds.
     Nothing,
 }
 
-/// What is to be reached.
+/// A target.
 #[derive(Clone, Copy)]
 pub(super) struct Aim {
     pub(super) row: &'static str,
@@ -96,14 +96,14 @@ const fn seconds(row: &'static str, most: f64) -> Aim {
     Aim { row, against: Against::Nothing, most: Some(most), published: None }
 }
 
-/// What is called, and what a row may cost.
+/// The measured call, and the targets of its rows.
 pub(super) struct Scenario {
     pub(super) title: &'static str,
     pub(super) kind: &'static str,
     pub(super) count: u32,
-    /// What a call returns; `files`: how many there are.
+    /// The call's result. `files` stands for the number of files.
     pub(super) seen: &'static str,
-    /// What the others are compared with.
+    /// The baseline of the others.
     pub(super) base: By,
     pub(super) peers: bool,
     pub(super) who: &'static [Who],
@@ -130,7 +130,7 @@ pub(super) const NATIVE: &str = "native";
 /// Options of `palisade interpose`.
 const COUNTED: &[&str] = &["--count", "--output", "/dev/null"];
 
-/// Who makes files in many threads: every call goes to another process, or none does.
+/// Rows with many threads that create files: every call goes to another process, or none does.
 const STORM: &[Who] = &[
     who("palisade", By::Palisade(None, &[])),
     who("palisade, not brokered", By::Palisade(None, &["--protect", "off"])),
@@ -138,7 +138,7 @@ const STORM: &[Who] = &[
     who("a supervisor that makes the call", By::Supervised("supervise-make")),
 ];
 
-/// All that is measured.
+/// All scenarios.
 pub(super) const SCENARIOS: [Scenario; 18] = [
     Scenario {
         title: "a call decided by its number (getppid)",
@@ -419,7 +419,7 @@ pub(super) const SCENARIOS: [Scenario; 18] = [
             who("palisade, learning by the kernel", By::Server(Served::LearnedByKernel)),
             who("palisade, learning by the broker", By::Server(Served::Learned)),
         ],
-        // 0.97 of the throughput.
+        // The target is 0.97 of the throughput.
         goals: &[times("palisade", NATIVE, 1.031), times("palisade, learning by the kernel", NATIVE, 1.031)],
     },
     Scenario {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Code in front of a program's first instruction, put into a copy of its file: behind the end, loaded in the place of a note that
-//! nobody reads.
+//! Puts code in front of a program's first instruction, in a copy of its file. The code is appended to the file, and it is
+//! loaded in place of a program header that is not needed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,11 +9,11 @@ use std::path::Path;
 const PAGE: u64 = 4096;
 const LOAD: u32 = 1;
 const NOTE: u32 = 4;
-/// `PT_GNU_EH_FRAME`: for unwinding, which a program that aborts never does.
+/// `PT_GNU_EH_FRAME` is for unwinding. A program that aborts on a panic never needs it.
 const FRAMES: u32 = 0x6474_e550;
 const READ_AND_EXECUTE: u32 = 5;
 
-/// `stat("/")` into memory that is free.
+/// `stat("/")`, into free memory.
 pub(crate) fn stat() -> Vec<u8> {
     let mut code = vec![0x48, 0x81, 0xec, 0x00, 0x01, 0x00, 0x00]; // sub rsp, 256
     code.extend([0x6a, b'/']); // push '/': the path, which a zero ends
@@ -25,7 +25,7 @@ pub(crate) fn stat() -> Vec<u8> {
     code
 }
 
-/// So many instructions.
+/// This many instructions.
 pub(crate) fn instructions(count: u32) -> Vec<u8> {
     let mut code = vec![0xb9]; // mov ecx, count / 2
     code.extend((count / 2).max(1).to_le_bytes());
@@ -42,8 +42,8 @@ fn put(bytes: &mut [u8], at: usize, size: usize, value: u64) {
     bytes[at..at + size].copy_from_slice(&value.to_le_bytes()[..size]);
 }
 
-/// A copy of `program` at `planted` that runs `code` first. The code may change what a C library's start doesn't look at: not rdx, and the stack
-/// must be as it was.
+/// Makes a copy of `program` at `planted` that runs `code` first. The code may change everything that a C library's start
+/// code ignores: so not rdx, and the stack must be unchanged at its end.
 pub(crate) fn plant(program: &Path, planted: &Path, code: &[u8]) {
     let mut bytes = fs::read(program).unwrap();
     assert_eq!((&bytes[..5], number(&bytes, 18, 2)), (&b"\x7fELF\x02"[..], 62), "an x86-64 program");

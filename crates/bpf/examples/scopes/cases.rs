@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whose programs, at which depth, and what the load is to them.
+//! The cases to measure: which programs, at which depth, and whether the load is marked.
 
 use std::os::fd::AsFd;
 
@@ -10,12 +10,12 @@ use super::load::{Kind, finish, start};
 use super::statistics::run_time;
 use super::{RIVALS, Result, attach, list, map, pressure};
 
-/// What cases there are.
+/// The names of all cases.
 pub(crate) fn names() -> Vec<String> {
     cases().iter().map(Case::name).collect()
 }
 
-/// Every case in every round, one after another.
+/// Measures every case in every round, one after another.
 pub(crate) fn all(commands: usize, rounds: usize, wanted: impl Fn(&str) -> bool) -> Result<()> {
     let cases: Vec<Case> = cases().into_iter().filter(|case| wanted(&case.name())).collect();
     let mut figures: Vec<Vec<Vec<f64>>> = vec![Vec::new(); cases.len()];
@@ -38,7 +38,7 @@ pub(crate) fn all(commands: usize, rounds: usize, wanted: impl Fn(&str) -> bool)
     Ok(())
 }
 
-/// One of them.
+/// One case.
 struct Case {
     who: &'static str,
     depth: &'static str,
@@ -72,7 +72,7 @@ enum Programs {
 }
 
 impl Programs {
-    /// In the order of the figures.
+    /// The names of the programs, in the order of the figures.
     fn names(&self) -> &'static str {
         match self {
             Self::Ours(_) | Self::Stored => r#"["fork","exec"]"#,
@@ -108,12 +108,12 @@ fn cases() -> Vec<Case> {
 }
 
 impl Case {
-    /// What it is chosen by.
+    /// The name by which `--only` chooses a case.
     fn name(&self) -> String {
         format!("{} {} {}", self.who, self.depth, self.load.name())
     }
 
-    /// Nanoseconds of each program: of a fork, an exec and, where there is one, an exit.
+    /// Nanoseconds of each program: at a fork, at an exec and, if there is a program for it, at an exit.
     fn measure(&self, execs: usize) -> Result<Vec<f64>> {
         match &self.programs {
             Programs::Ours(depth) => self.ours(*depth, execs),
@@ -130,19 +130,19 @@ impl Case {
         let report = self.load == Load::Watched;
         programs.change(|settings| *settings = Settings { depth, report, ..Settings::default() })?;
         programs.open_scope(&Scope { id: 1, ..Scope::default() })?;
-        // Somebody is marked in every case: an empty table would be no measure.
+        // Another process is marked in every case: with an empty table the measurement would be meaningless.
         let bystander = start(Kind::Bare, 0)?;
         programs.mark(bystander.id(), 1, true)?;
         let worker = start(Kind::Bare, execs)?;
         if self.load != Load::Unmarked {
             match depth {
-                // The root group: everybody is watched, and nothing becomes of that.
+                // The root group: every process is in the scope, and nothing follows from that.
                 Depth::Cgroup { .. } => programs.mark_group(1, 1)?,
                 _ => drop(programs.mark(worker.id(), 1, true)?),
             }
         }
         let mut order: Vec<_> = programs.loaded().collect();
-        // As the others': fork before exec.
+        // Same order as in the other designs: fork before exec.
         order.sort_by_key(|(name, _)| ["fork", "exec"].iter().position(|word| name.ends_with(word)));
         let before = order.iter().map(|(_, program)| run_time(*program)).collect::<Result<Vec<_>>>()?;
         let mut heard = 0_usize;
@@ -191,7 +191,7 @@ impl Case {
     }
 }
 
-/// Does `act` while somebody reads events.
+/// Does `act` while another thread reads events, if `read`.
 fn reading(
     programs: &ScopePrograms,
     read: bool,

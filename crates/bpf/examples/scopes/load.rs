@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is run meanwhile: so many commands, one after another.
+//! The load that runs during a measurement: a number of commands, one after another.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -11,17 +11,17 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::Result;
 
-/// Who starts them.
+/// The program that starts the commands.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
-    /// A program that forks and executes, as one in C does.
+    /// A program that forks and executes, as a C program does.
     Bare,
     /// A shell.
     Shell,
 }
 
 impl Kind {
-    /// What it is called, also as this program's verb.
+    /// The name, which is also this program's verb.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bare => "fork+exec",
@@ -33,7 +33,7 @@ impl Kind {
         [Self::Bare, Self::Shell].into_iter().find(|kind| kind.name() == verb)
     }
 
-    /// Being the load.
+    /// Does the work of the load.
     pub(crate) fn work(self, count: usize) -> Result<()> {
         settle()?;
         std::io::stdin().read_to_end(&mut Vec::new())?;
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// The last core that may be used, and before everybody else on it.
+/// Uses the last core that is allowed, with the highest priority there.
 fn settle() -> Result<()> {
     let may = sched_getaffinity(None)?;
     let last = (0..CpuSet::MAX_CPU).rev().find(|core| may.is_set(*core)).ok_or("no core")?;
@@ -61,8 +61,8 @@ fn settle() -> Result<()> {
 /// fork, execve, wait.
 fn command() -> Result<()> {
     let path = c"/bin/true".as_ptr();
-    // SAFETY: needed because `Command` starts programs by vfork, which few do. This process has one thread, so the child may
-    // do what it likes; it only executes or ends.
+    // SAFETY: needed because `Command` starts programs by vfork, which few programs do. Sound: this process has one thread,
+    // so its child may make any call; the child only executes a program or ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let words = [path, std::ptr::null()];
@@ -76,19 +76,19 @@ fn command() -> Result<()> {
     if status.exit_status() == Some(0) { Ok(()) } else { Err("a command failed".into()) }
 }
 
-/// A load that waits for its input to end.
+/// Starts a load, which waits for its input to end.
 pub(crate) fn start(kind: Kind, count: usize) -> Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     Ok(command.args([kind.name(), &count.to_string()]).stdin(Stdio::piped()).spawn()?)
 }
 
-/// Lets it go on and waits for its end.
+/// Lets the load run and waits for its end.
 pub(crate) fn finish(mut load: Child) -> Result<()> {
     drop(load.stdin.take());
     if load.wait()?.success() { Ok(()) } else { Err("the load failed".into()) }
 }
 
-/// Nanoseconds that a command takes without any program.
+/// Nanoseconds that a command takes when no program is attached.
 pub(crate) fn alone(kind: Kind, count: usize) -> Result<f64> {
     let load = start(kind, count)?;
     let began = Instant::now();

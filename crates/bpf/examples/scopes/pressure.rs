@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trees of processes that are larger than the table of marks: what is lost, what a fork costs, and what is in memory.
+//! Measures trees of processes that are larger than the table of marks: how many marks are lost, what a fork costs, and how
+//! much memory is used.
 //!
-//! Tables have 256 entries here, and trees some hundred or thousand processes: the same as a table of 16,384 and a fork
-//! bomb, without the bomb.
+//! Tables have 256 entries here, and trees have some hundred or thousand processes. The ratio is that of a table of 16,384
+//! entries and a fork bomb.
 
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -28,7 +29,7 @@ const TREES: [(&str, usize, &str); 3] = [
         "f() { own; if [ $1 -gt 1 ]; then ( f $(($1-1)) ) & ( f $(($1-1)) ) & fi; hold; }; ( f 12 ) & hold",
     ),
 ];
-/// Subshells in the background have no standard input of their own: it is kept as 3.
+/// Subshells in the background have no standard input, so it is kept as descriptor 3.
 const WORDS: &str =
     "own() { read own rest </proc/self/stat; echo $own; }; hold() { read end <&3; }; exec 3<&0; read go; ";
 
@@ -39,7 +40,7 @@ pub(crate) fn store(object: &Object, process: u32) -> Result<()> {
     Ok(())
 }
 
-/// Whose table.
+/// The kind of table to measure.
 #[derive(Clone, Copy, PartialEq)]
 enum Table {
     Hash,
@@ -76,7 +77,7 @@ struct Found {
     bytes: u64,
 }
 
-/// A shell that waits for a line, then grows a tree, and falls with its input.
+/// A shell that waits for a line, then starts a tree of processes. The tree ends when its input closes.
 struct Tree(Child);
 
 impl Tree {
@@ -86,7 +87,7 @@ impl Tree {
         Ok(Self(command.spawn()?))
     }
 
-    /// The numbers of all that grew.
+    /// The process numbers of the whole tree.
     fn grow(&mut self, count: usize) -> Result<Vec<u32>> {
         use std::io::Write;
         self.0.stdin.as_mut().ok_or("no input")?.write_all(b"\n")?;

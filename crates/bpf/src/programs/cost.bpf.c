@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * What a verdict costs, where security hooks take no programs: the same settings, tables, subjects and counters from
- * the tracepoint of a successful exec. Inode storage is for programs of the LSM only, so the object's class comes from
- * a hash table by device and inode: dearer than what the guard does. Never part of the guard.
+ * Measures the cost of a verdict on a kernel whose security hooks accept no programs. It uses the same settings, tables,
+ * subjects and counters at the tracepoint of a successful exec. Only LSM programs can use inode storage, so the object's
+ * class comes from a hash table by device and inode, which costs more than the guard's lookup. Never part of the guard.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>

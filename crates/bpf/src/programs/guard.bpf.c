@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * What may execute on this host: the class matrix at the hooks of the BPF LSM.
+ * Decides what may execute on this host: the class matrix at the hooks of the BPF LSM.
  *
- * An object's class is in inode storage and holds as long as nobody could have changed the file: whatever opens it for
- * writing, truncates it, or changes its extended attributes takes the class away at once, a change of owner or mode
- * within two seconds, and while it is open for writing no class is believed. A file without class is `unclassified`, and the table says what that means.
+ * An object's class is in inode storage. It is valid as long as no process could have changed the file. An open for
+ * writing, a truncation or a change of extended attributes removes the class at once; a change of owner or mode removes it
+ * within two seconds. While the file is open for writing no class is valid. A file without class is `unclassified`, and the
+ * table says what that means.
  *
- * All programs are of the kind that doesn't sleep: in that kind pointers that were followed may be handed to helpers,
- * and paths may still be asked for at hooks that could sleep.
+ * All programs are of the kind that doesn't sleep. Such programs may pass pointers that they followed to helpers, and may
+ * still ask for paths at hooks that could sleep.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "matrix.h"
 
-/* The helpers for storage are for programs whose licence the kernel takes for compatible with its own. */
+/* The kernel offers the helpers for storage only to programs with a licence that is compatible with its own. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 /* Why an object has the class it has. */
 #define REASON_CLASSIFIED 0
-#define REASON_NEVER 1 /* nobody classified it, or the class was taken away */
-#define REASON_STALE 2 /* under an older generation of the policy */
+#define REASON_NEVER 1 /* user space never classified it, or the class was removed */
+#define REASON_STALE 2 /* classified under an older generation of the policy */
 #define REASON_WRITER 3 /* open for writing right now */
-#define REASON_UNCONFIRMED 4 /* being read by who classifies it */
+#define REASON_UNCONFIRMED 4 /* user space is reading it to classify it */
 #define REASON_FOREIGN 5 /* on a file system that was mounted in another user namespace */
 #define REASON_MEMORY 6 /* no file of a file system that can be named */
-#define REASON_SPARED 7 /* on a file system that user space leaves alone */
+#define REASON_SPARED 7 /* on a file system that user space exempts */
 
-/* Seconds, begun ones counted, for which a class counts after its file's owner or mode was changed. */
+/* How many seconds a class stays valid after its file's owner or mode was changed; a started second counts. */
 #define CHANGED_GRACE 2
 
 #define PATH_SPACE 1024
@@ -48,7 +49,7 @@ struct event {
 	char comm[16];
 	char path[PATH_SPACE];
 };
-/* Where `layout.rs` looks. */
+/* `layout.rs` relies on these offsets. */
 _Static_assert(sizeof(struct event) == 1096 && __builtin_offsetof(struct event, device) == 16 &&
 		       __builtin_offsetof(struct event, path_length) == 52 &&
 		       __builtin_offsetof(struct event, comm) == 56 && __builtin_offsetof(struct event, path) == 72,
@@ -89,10 +90,10 @@ static __always_inline struct judged without_class(struct super_block *fs, __u32
 static __always_inline struct judged object_class(struct inode *inode, const struct settings *now)
 {
 	struct super_block *fs = inode->i_sb;
-	/* Written through descriptors that no hook of ours saw being opened. */
+	/* These are written through descriptors whose opening our hooks didn't see. */
 	if (fs->s_flags & SB_KERNMOUNT)
 		return (struct judged){ OBJECT_MEMORY_FILE, REASON_MEMORY };
-	/* Whoever mounted it decides what is in it. */
+	/* The user who mounted the file system controls its content. */
 	if (fs->s_user_ns->level > 0)
 		return (struct judged){ OBJECT_UNCLASSIFIED, REASON_FOREIGN };
 	if (inode->i_writecount.counter > 0)
@@ -109,7 +110,7 @@ static __always_inline struct judged object_class(struct inode *inode, const str
 	return (struct judged){ record->class & (CLASSES - 1), REASON_CLASSIFIED };
 }
 
-/* `with_path` is a constant of the hook: bpf_d_path is refused where the hook could not sleep. */
+/* `with_path` is a constant of each hook: the verifier refuses bpf_d_path in hooks that can't sleep. */
 static __always_inline void report(struct file *file, struct inode *inode, struct judged object, __u32 access,
 				   __u32 subject, __u32 refused, bool with_path)
 {
@@ -117,7 +118,7 @@ static __always_inline void report(struct file *file, struct inode *inode, struc
 	if (!event) {
 		__u32 zero = 0;
 		__u64 *lost = bpf_map_lookup_elem(&losses, &zero);
-		/* Atomic: another task of this processor may have come in between. */
+		/* Atomic: another task may have run on this processor in between. */
 		if (lost)
 			__sync_fetch_and_add(lost, 1);
 		return;
@@ -168,7 +169,7 @@ static __always_inline int judge(struct file *file, struct inode *inode, __u32 a
 
 /* ---- verdicts ---- */
 
-/* Called for a script, and again for the interpreter that it names. */
+/* The kernel calls this for a script, and again for the script's interpreter. */
 SEC("lsm/bprm_check_security")
 int BPF_PROG(palisade_exec, struct linux_binprm *bprm, int before)
 {
@@ -178,7 +179,7 @@ int BPF_PROG(palisade_exec, struct linux_binprm *bprm, int before)
 	return judge(file, file->f_inode, ACCESS_EXECUTE, true);
 }
 
-/* Libraries, the program itself and its loader: ld.so called by hand maps what it was told to run. */
+/* Libraries, the program itself and its loader: ld.so started by hand maps the program that it should run. */
 SEC("lsm/mmap_file")
 int BPF_PROG(palisade_map, struct file *file, unsigned long asked, unsigned long prot, unsigned long flags, int before)
 {
@@ -191,7 +192,7 @@ int BPF_PROG(palisade_map, struct file *file, unsigned long asked, unsigned long
 		if (refused || !(prot & PROT_WRITE))
 			return refused;
 	}
-	/* No file, or pages that will differ from it. */
+	/* No file, or private pages that will differ from it. */
 	return judge(NULL, NULL, ACCESS_MAP, false);
 }
 
@@ -207,7 +208,7 @@ int BPF_PROG(palisade_protect, struct vm_area_struct *vma, unsigned long asked, 
 	struct file *file = vma->vm_file;
 	if (file) {
 		int refused = executable ? judge(file, file->f_inode, ACCESS_MAP, false) : 0;
-		/* Pages of its own may hold anything, whatever the file holds. */
+		/* Private pages may hold anything, whatever the file contains. */
 		if (refused || (!vma->anon_vma && !(prot & PROT_WRITE)))
 			return refused;
 	}
@@ -224,7 +225,7 @@ int BPF_PROG(palisade_fork, struct task_struct *child, unsigned long flags, int 
 	struct record *mine = bpf_task_storage_get(&subjects, bpf_get_current_task_btf(), 0, 0);
 	if (!mine)
 		return 0;
-	/* The daemon's threads are the daemon; what it starts is not. */
+	/* The daemon's threads are exempt; its child processes aren't. */
 	if (mine->class == SUBJECT_EXEMPT && !(flags & CLONE_THREAD))
 		return 0;
 	struct record copy = { mine->class, mine->generation, 1, 0 };
@@ -243,7 +244,7 @@ int BPF_PROG(palisade_became, struct linux_binprm *bprm)
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct record *mine = bpf_task_storage_get(&subjects, task, 0, 0);
-	/* What the daemon executes in its own place is not the daemon any more. */
+	/* A program that the daemon executes in its own process isn't exempt. */
 	if (mine && mine->class == SUBJECT_EXEMPT)
 		mine->class = SUBJECT_DEFAULT;
 	__u32 object = object_class(bprm->file->f_inode, now).class & (CLASSES - 1);
@@ -260,9 +261,9 @@ int BPF_PROG(palisade_became, struct linux_binprm *bprm)
 	return 0;
 }
 
-/* ---- what takes a class away ---- */
+/* ---- what removes a class ---- */
 
-/* After the permission to write was found, before the first write. */
+/* Called after the permission to write was checked, before the first write. */
 SEC("lsm/file_open")
 int BPF_PROG(palisade_open, struct file *file, int before)
 {
@@ -274,8 +275,8 @@ int BPF_PROG(palisade_open, struct file *file, int before)
 }
 
 /*
- * The hooks below are called before the kernel has found that the caller may do it; without asking the same, anybody
- * could take the class of /bin/sh away by a chmod that fails.
+ * The kernel calls the hooks below before it checks the caller's permission. Without the same check here, any user could
+ * remove the class of /bin/sh by a chmod that fails.
  */
 static __always_inline bool may_change(struct inode *inode)
 {
@@ -289,7 +290,7 @@ static __always_inline int changes(struct dentry *dentry, unsigned int valid)
 	struct inode *inode = dentry->d_inode;
 	if (!inode)
 		return 0;
-	/* Who truncates was found to may write. */
+	/* The kernel has already checked that a caller that truncates may write. */
 	if (valid & ATTR_SIZE) {
 		bpf_inode_storage_delete(&objects, inode);
 		return 0;
@@ -302,12 +303,12 @@ static __always_inline int changes(struct dentry *dentry, unsigned int valid)
 	if (!record->confirmed)
 		bpf_inode_storage_delete(&objects, inode);
 	else if (!record->until)
-		/* What is in the file is as it was; user space hears of it and may give the class anew meanwhile. */
+		/* The content is unchanged. User space is told, and may give the class again meanwhile. */
 		record->until = second() + CHANGED_GRACE;
 	return 0;
 }
 
-/* What extended attributes say may be what the class was given for. */
+/* The class may have been given because of an extended attribute. */
 static __always_inline int says_else(struct dentry *dentry)
 {
 	struct inode *inode = dentry->d_inode;
@@ -316,7 +317,7 @@ static __always_inline int says_else(struct dentry *dentry)
 	return 0;
 }
 
-/* Up to Linux 6.8; the loader takes the one that fits. */
+/* For kernels up to Linux 6.8; the loader takes the program that fits. */
 SEC("lsm/inode_setattr")
 int BPF_PROG(palisade_attr_2, struct dentry *dentry, struct iattr *attr, int before)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the programs read of the kernel: only these fields, found by name at load time (CO-RE), so that one object fits
- * every kernel with BTF from 6.1 on. A generated vmlinux.h has three megabytes and the layout of one kernel.
+ * The kernel's structures that the programs read. Only these fields are declared; they are found by name at load time
+ * (CO-RE), so that one object fits every kernel with BTF from 6.1 on. A generated vmlinux.h has three megabytes and the
+ * layout of one kernel.
  */
 #pragma once
 
@@ -100,7 +101,7 @@ struct task_struct {
 	struct mm_struct *mm;
 };
 
-/* What a program that goes through all tasks is called with; no task: that was the last. */
+/* The context of a program that iterates over all tasks. No task means that the last one was passed. */
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
@@ -154,7 +155,7 @@ struct iattr {
 	unsigned int ia_valid;
 };
 
-/* Of the machines whose system calls are watched: the registers that hold the first argument. */
+/* For each machine on which system calls are recorded: the register that holds the first argument. */
 struct pt_regs___x86_64 {
 	unsigned long di;
 };

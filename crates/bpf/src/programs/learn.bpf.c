@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Which system calls each program of a marked subtree makes: a bit for each number, by program, in the kernel. Nothing
- * is told of single calls, so none can be lost on its way; what finds no room is counted.
+ * Records which system calls each program of a marked subtree makes: a bit for each call number, by program. Single calls
+ * aren't reported, so no report can be lost; what finds no room is counted.
  *
- * A launcher is marked itself, not by its number, which another process has once it is gone. What it forks inherits that, and is watched from its next exec on: its own helpers
- * and the processes between it and the command aren't the command. A call is seen where the kernel's tracepoint sees it,
- * behind the filters: what they refuse wasn't made.
+ * The mark is on the launcher's task, not on its number, which another process may get later. Processes that the launcher
+ * forks inherit the mark, and are recorded from their next exec on, because the launcher's own helpers and the processes
+ * between it and the command aren't the command. The kernel's tracepoint runs after the seccomp filters, so calls that they
+ * refuse aren't recorded.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-/* Task storage is for programs whose licence the kernel takes for compatible with its own. */
+/* The kernel offers task storage only to programs with a licence that is compatible with its own. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Calls have numbers below this. */
+/* The numbers of system calls are below this. */
 #define CALLS 512
 #define WORDS (CALLS / 64)
-/* A path's names, the last one first; a longer path isn't known. */
+/* The names of a path, the last one first; a longer path is recorded as unknown. */
 #define PARTS 24
 #define NAME 256
 
@@ -56,18 +57,18 @@ struct program {
 
 struct made {
 	__u64 calls[WORDS];
-	__u64 parts; /* how many names; more than there is room for: the path isn't known */
+	__u64 parts; /* how many names; if more than PARTS, the path is unknown */
 	char names[PARTS][NAME];
 };
 
 struct watched {
 	struct program program;
-	__u64 seen[WORDS]; /* what has been put down already: most calls are no news */
+	__u64 seen[WORDS]; /* what is recorded already: most calls aren't new */
 	__u32 session;
 	__u32 executed;
 };
 
-/* Of a launcher's first thread. It goes with the process. */
+/* On the first thread of a launcher. It ends with the process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -79,7 +80,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 256);
 	__type(key, __u32); /* session */
-	__type(value, __u64); /* what was lost */
+	__type(value, __u64); /* how many calls found no room */
 } sessions SEC(".maps");
 
 struct {
@@ -98,11 +99,12 @@ struct {
 } tasks SEC(".maps");
 
 /*
- * Calls that are no news, by task and number: of tasks that aren't watched, too. A task is known by where its registers are
- * saved, which is at the top of its own stack in the kernel, so that nobody has to be asked who it is. A word holds that
- * above and a bit for each of 32 calls below, and is read and written as a whole, so that tasks that share a place only push
- * each other out. A task's words are its own from the fork that makes it (stacks are used again) and from its exec on. This
- * is for speed alone: every call of the whole machine comes by, and asking for a task's storage takes 40 ns more.
+ * A cache of calls that need no recording, by task and number; it includes tasks that aren't recorded. A task is identified
+ * by the address of its saved registers, which is at the top of its own kernel stack, so no lookup of the task is needed.
+ * The upper half of a word is this identity, and the lower half has a bit for each of 32 calls. A word is read and written
+ * as a whole, so tasks that share a place can only evict each other's words. A task's words are cleared at the fork that
+ * makes it (stacks are reused) and at its exec. The cache is only for speed: every system call of the machine runs this
+ * program, and a lookup in task storage takes 40 ns more.
  */
 #define PLACES 16384
 #define HALVES (CALLS / 32)
@@ -114,14 +116,17 @@ struct familiar {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PLACES);
-	__type(key, __u32); /* a task, its last bits */
+	__type(key, __u32); /* the last bits of a task's identity */
 	__type(value, struct familiar);
 } familiar SEC(".maps");
 
-/* What addresses are counted from: the verifier wants pointers to be pointers, and their distance to be a number. */
+/* The base for addresses: the verifier accepts the difference of two pointers as a number, but not a pointer. */
 static const __u64 origin = 1;
 
-/* Stacks are this far apart at least. They are given out from the lowest free address up, and no machine has 2^46 bytes of them. */
+/*
+ * Stacks are at least this far apart. The kernel uses the lowest free address first, and no machine has 2^46 bytes of
+ * stacks.
+ */
 #define STACK_BITS 14
 
 static __always_inline __u32 task_of(const void *registers)
@@ -142,7 +147,7 @@ static __always_inline void forget(struct task_struct *task)
 		__builtin_memset(place, 0, sizeof(*place));
 }
 
-/* A value too large for the stack. */
+/* A value that is too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -165,14 +170,14 @@ static __always_inline void identify(struct program *program, struct file *file,
 	program->session = session;
 }
 
-/* Before the child runs: a mark can't be outrun. */
+/* Runs before the child does, so the child can't make calls before its mark. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(palisade_learn_fork, struct task_struct *parent, struct task_struct *child)
 {
 	forget(child);
 	struct watched *known = bpf_task_storage_get(&tasks, parent, 0, 0);
 	__u32 *session = known ? &known->session : bpf_task_storage_get(&launchers, parent->group_leader, 0, 0);
-	/* A launcher's own threads aren't marked: they may fork, too, and are found by its first one then. */
+	/* A launcher's other threads aren't marked. If they fork, the mark of the first thread is found. */
 	if (!session || (!known && child->tgid == parent->tgid))
 		return 0;
 	__u32 id = *session;
@@ -197,7 +202,7 @@ struct walk {
 	__u64 whole;
 };
 
-/* One name, or from a mount to where it is mounted. */
+/* Adds one name, or goes from the root of a mount to its mount point. */
 static long step(__u32 number, struct walk *walk)
 {
 	struct mount *mount = walk->mount;
@@ -218,7 +223,7 @@ static long step(__u32 number, struct walk *walk)
 	return 0;
 }
 
-/* The names up to the root of the mount namespace, as its processes would say them. */
+/* Collects the names up to the root of the mount namespace, as processes there see the path. */
 static __always_inline void walk(struct made *made, struct file *file)
 {
 	struct file___walked *opened = (void *)file;
@@ -238,7 +243,7 @@ int BPF_PROG(palisade_learn_exec, struct task_struct *task, int thread, struct l
 	struct watched *known = bpf_task_storage_get(&tasks, task, 0, 0);
 	if (!known)
 		return 0;
-	/* The other threads are gone, and this one is another program: what it calls is that one's. */
+	/* The other threads are gone, and this task is another program now: its calls belong to that program. */
 	forget(task);
 	__builtin_memset(known->seen, 0, sizeof(known->seen));
 	identify(&known->program, bprm->file, known->session);
@@ -251,7 +256,10 @@ int BPF_PROG(palisade_learn_exec, struct task_struct *task, int thread, struct l
 	if (!new)
 		return 0;
 	walk(new, bprm->file);
-	/* Who was faster has put down the same. Where there is no room, each call that isn't put down is counted. */
+	/*
+	 * If another task was faster, it has recorded the same program. If there is no room, each call that isn't recorded is
+	 * counted.
+	 */
 	bpf_map_update_elem(&programs, &program, new, BPF_NOEXIST);
 	return 0;
 }
@@ -261,14 +269,14 @@ int BPF_PROG(palisade_learn_call, void *registers, long number)
 {
 	__u64 call = number;
 	if (call >= CALLS) {
-		/* No call of this machine: -1 is one that was taken back, all else fails. */
+		/* No call of this machine: -1 is a call that a tracer cancelled, and all others fail. */
 		return 0;
 	}
 	__u64 own = task_of(registers);
 	struct familiar *place = place_of(own);
 	if (!place)
 		return 0;
-	/* For the verifier: it doesn't know of the division. */
+	/* The mask is for the verifier, which doesn't infer the bound from the division. */
 	volatile __u64 *half = &place->words[call / 32 & (HALVES - 1)];
 	__u64 now = *half, familiar_bit = 1ULL << (call % 32);
 	if (now >> 32 != own)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The class matrix: what user space writes, and the verdict. `layout.rs` has the same layouts.
+ * The class matrix: the maps that user space writes, and the verdict. `layout.rs` has the same layouts.
  */
 #pragma once
 
@@ -11,11 +11,11 @@
 #define ACCESS_MAP 1
 #define ACCESSES 2
 
-/* Object classes that the kernel side gives out itself. */
+/* Object classes that the kernel side assigns itself. */
 #define OBJECT_UNCLASSIFIED 0
 #define OBJECT_ANONYMOUS 1 /* executable memory that no file backs, or that differs from its file */
 #define OBJECT_MEMORY_FILE 2 /* memfd, shared anonymous memory, SysV shared memory */
-#define OBJECT_SPARED 62 /* without class, on a file system that user space leaves alone */
+#define OBJECT_SPARED 62 /* without class, on a file system that user space exempts */
 
 /* Subject classes. */
 #define SUBJECT_DEFAULT 0
@@ -27,21 +27,21 @@
 
 #define REPORT_ALLOWED 1
 
-/* The first eight bytes are written in one store: mode, tables and generation change together. */
+/* The first eight bytes are written in one store, so mode, table and generation change together. */
 struct settings {
 	__u8 mode;
 	__u8 active; /* which of the two tables */
 	__u16 reports;
 	__u32 generation;
-	__u32 layout; /* whose layout this is; written once */
-	__u32 grace_until; /* second of CLOCK_BOOTTIME; before it older generations count, from `grace_from` on */
+	__u32 layout; /* the number of this layout; written once */
+	__u32 grace_until; /* until this second of CLOCK_BOOTTIME generations from `grace_from` on are valid, too */
 	__u32 grace_from;
 	__u32 unused;
 };
 
 struct table {
 	__u64 allowed[ACCESSES * CLASSES]; /* [access][subject], a bit for each object class */
-	__u32 becomes[CLASSES]; /* by object class: what a task is after executing it; KEEP: as before */
+	__u32 becomes[CLASSES]; /* by object class: a task's class after it executed a file of that class; KEEP: unchanged */
 };
 #define KEEP 0xffffffffu
 
@@ -50,7 +50,7 @@ struct record {
 	__u32 class;
 	__u32 generation;
 	__u32 confirmed; /* objects: 0 while user space still reads the file */
-	__u32 until; /* objects: before this second of CLOCK_BOOTTIME; 0: for ever */
+	__u32 until; /* objects: valid until this second of CLOCK_BOOTTIME; 0: for ever */
 };
 
 struct counts {
@@ -76,7 +76,7 @@ struct {
 	__type(value, struct table);
 } tables SEC(".maps");
 
-/* File systems that user space leaves alone, by device in the kernel's encoding. */
+/* File systems that user space exempts, by device in the kernel's encoding. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -84,7 +84,7 @@ struct {
 	__type(value, __u32);
 } spared SEC(".maps");
 
-/* By access and object class: how often each verdict was found, whatever the mode made of it. */
+/* By access and object class: how often each verdict was reached, whatever the mode is. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, ACCESSES * CLASSES);
@@ -117,8 +117,9 @@ static __always_inline __u32 second(void)
 }
 
 /*
- * Whether classes of this generation count. For a while those of the policy before do as well: who has opened a file
- * when the policy was replaced, and maps it now, is not asked by anybody who could give it its new class.
+ * Whether classes of this generation are valid. For a while, the classes of the policy before are valid as well: a process
+ * that opened a file before the policy was replaced may map it now, and no question is asked at that mapping that could
+ * give the file its new class.
  */
 static __always_inline bool counts_now(__u32 generation, const struct settings *now)
 {
@@ -128,7 +129,7 @@ static __always_inline bool counts_now(__u32 generation, const struct settings *
 	       second() < now->grace_until;
 }
 
-/* A class of an older policy says nothing about this one, except that the daemon is the daemon. */
+/* A task's class of an older policy is invalid under this one, except that the daemon stays exempt. */
 static __always_inline __u32 subject_class(const struct settings *now)
 {
 	struct record *record = bpf_task_storage_get(&subjects, bpf_get_current_task_btf(), 0, 0);
@@ -140,7 +141,7 @@ static __always_inline __u32 subject_class(const struct settings *now)
 	return class;
 }
 
-/* Whether the table lets `subject` have `access` to `object`; counted. */
+/* Whether the table lets `subject` have `access` to `object`. Counts the verdict. */
 static __always_inline bool allows(const struct table *table, __u32 access, __u32 subject, __u32 object)
 {
 	__u32 row = access * CLASSES + (subject & (CLASSES - 1));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * What others do, to be measured beside: marks by process number in a hash table, looked up at the parent, up the
- * ancestry, or inherited at fork, as atty's published design has it, and marks in task storage. An exec is seen at the
- * tracepoint here, as everywhere in this measurement. Never part of Palisade.
+ * Other designs, rebuilt to compare their cost: marks by process number in a hash table, looked up at the parent, up the
+ * ancestry, or inherited at fork, as in atty's published design; and marks in task storage. All of them see an exec at the
+ * tracepoint, as everywhere in this measurement. Never part of Palisade.
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -128,7 +128,7 @@ int BPF_PROG(rival_exec, struct task_struct *task, int thread, struct linux_binp
 			bpf_ringbuf_submit(seen, 0);
 		}
 	}
-	/* The measured load is never stopped. */
+	/* The measured load must never be stopped. */
 	return mark && *mark == 0xffffffff;
 }
 
@@ -163,7 +163,7 @@ int BPF_PROG(stored_exec, struct task_struct *task, int thread, struct linux_bin
 	return mark && *mark == ~0ULL;
 }
 
-/* What the statistics themselves cost, which is in each figure. */
+/* The cost of the statistics themselves, which every figure includes. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(nothing_exec, struct task_struct *task, int thread, struct linux_binprm *bprm)
 {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Scopes, by tracepoints: who is marked, what becomes of execs below a mark, and what is told of them.
+ * Scopes at tracepoints: marks processes, judges execs below a mark, and reports them.
  *
- * The tracepoint of a successful exec runs before the new program's first instruction: a signal that is sent there ends
- * it before that. Nothing is refused here; the security hook that can is in an object of its own (scope_refuse.bpf.c),
- * for kernels that take it.
+ * The tracepoint of a successful exec runs before the new program's first instruction, so a signal that is sent there ends
+ * the process before that. These programs can't refuse. The program at the security hook can; it is in an object of its own
+ * (scope_refuse.bpf.c), for kernels that accept it.
  */
 #include "scope_event.h"
 
-/* Task storage and signals are for programs whose licence the kernel takes for compatible with its own. */
+/* The kernel offers task storage and signals only to programs with a licence that is compatible with its own. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define SIGKILL 9
 
 /* ---- marks ---- */
 
-/* Before the child runs: an inherited mark can't be outrun. */
+/* Runs before the child does, so the child can't act before its mark. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(palisade_scope_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -29,10 +29,10 @@ int BPF_PROG(palisade_scope_fork, struct task_struct *parent, struct task_struct
 	struct scope *scope = find_scope(mark->scope);
 	if (!scope)
 		return 0;
-	/* What a launcher forks before its exec is armed: only its own exec is the launch. */
+	/* A child that a launcher forks before its exec is armed: only the launcher's own exec is the launch. */
 	struct mark copy = { child->start_boottime, process | ARMED, mark->scope };
 	if (process == parent->tgid) {
-		/* Threads share what is in the table. What is in storage is each task's own. */
+		/* Threads share the mark in the table. A mark in task storage belongs to one task, so it is copied. */
 		if (!(lacks & NO_TASK_STORAGE) && known->flags && bpf_task_storage_get(&overflow, parent, 0, 0))
 			bpf_task_storage_get(&overflow, child, &copy, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		return 0;
@@ -67,11 +67,11 @@ void bpf_task_release(struct task_struct *task) __ksym __weak;
 
 #define ORDER_MARK 0
 #define ORDER_UNMARK 1
-#define ORDER_REAP 2 /* take the mark away of a process that began then */
+#define ORDER_REAP 2 /* remove the mark of a process that began at `born` */
 #define ORDER_JUDGE 3
 #define ORDER_FIND 4 /* the answer is the scope's number, or 0 */
 
-/* What user space orders: only programs write marks. One order at a time. */
+/* An order of user space: only programs write marks. One order at a time. */
 struct order {
 	__u64 born;
 	__u32 what;
@@ -80,7 +80,7 @@ struct order {
 	__u32 value; /* armed, or the verdict */
 };
 
-/* Who is marked after all: 0, or 1: already so; 2: no room; 4: belongs to another scope; 5: no process. */
+/* Marks a task's process. 0: done; 1: already marked so; 2: no room; 4: belongs to another scope; 5: no process. */
 static __always_inline int mark_task(struct task_struct *task, struct settings *known, struct scope *scope, __u32 armed)
 {
 	__u32 process = task->tgid, id = scope->id;
@@ -88,13 +88,13 @@ static __always_inline int mark_task(struct task_struct *task, struct settings *
 	if (before) {
 		if (find_scope(before->scope))
 			return before->scope == id ? 1 : 4;
-		/* Of a scope that was closed. */
+		/* The mark is of a scope that was closed. */
 		before->process = process | armed;
 		before->scope = id;
 	} else {
 		struct mark mark = { task->start_boottime, process | armed, id };
 		if (put_mark(&mark, known)) {
-			/* Threads that there are already would have none in their storage. */
+			/* Other threads that exist already would have no mark in their storage. */
 			if ((lacks & NO_TASK_STORAGE) || task->signal->nr_threads != 1)
 				return 2;
 			known->flags = 1;
@@ -107,7 +107,7 @@ static __always_inline int mark_task(struct task_struct *task, struct settings *
 	return 0;
 }
 
-/* What is ordered of a task's process; as below. */
+/* Carries out an order for a task's process. The result is as below. */
 static __always_inline int carry_out(struct task_struct *task, struct settings *known, __u32 what, __u32 id, __u32 value)
 {
 	__u32 process = task->tgid;
@@ -119,7 +119,7 @@ static __always_inline int carry_out(struct task_struct *task, struct settings *
 		struct mark *mark = find_mark(task, known);
 		if (!mark)
 			return 1;
-		/* In a task's storage it stays, and means nothing. */
+		/* The mark stays in the task's storage, without effect. */
 		mark->scope = 0;
 		struct mark *place = place_of(process, known);
 		if (place && (place->process & ~ARMED) == process)
@@ -131,15 +131,16 @@ static __always_inline int carry_out(struct task_struct *task, struct settings *
 }
 
 /*
- * 0, or 1: already so; 2: no room; 3: no such scope; 4: belongs to another scope; 5: no such process; or the number of the
- * scope that was to be found. BY_SEARCH: processes aren't known by number, so `request` has to be gone through.
+ * 0: done; 1: already so; 2: no room; 3: no such scope; 4: belongs to another scope; 5: no such process; or the number of
+ * the scope that was found. BY_SEARCH: processes can't be found by number, so `request` must be carried out by an iteration
+ * over all tasks.
  */
 #define BY_SEARCH 0xffffffff
 
 SEC("syscall")
 int palisade_scope_order(struct order *order)
 {
-	/* Read once: the verifier takes the context's address only as it came. */
+	/* Read each member once: the verifier accepts the context's address only unchanged. */
 	__u64 born = *(volatile __u64 *)&order->born;
 	__u32 what = *(volatile __u32 *)&order->what, process = *(volatile __u32 *)&order->process;
 	__u32 id = *(volatile __u32 *)&order->scope, value = *(volatile __u32 *)&order->value;
@@ -157,7 +158,7 @@ int palisade_scope_order(struct order *order)
 		struct mark *left = place_of(process, known);
 		if (!left || (left->process & ~ARMED) != process)
 			return 1;
-		/* Not if another process has the number by now, and is marked. */
+		/* Do nothing if another process has the number by now and is marked. */
 		return free_mark(left, process, born) ? 0 : 1;
 	}
 	if (lacks & NO_TASK_BY_NUMBER)
@@ -170,13 +171,13 @@ int palisade_scope_order(struct order *order)
 	return answer;
 }
 
-/* An order where the kernel finds no process by its number: all are gone through. */
+/* An order for kernels where a program can't find a process by number: it iterates over all tasks. */
 struct request {
 	__u32 what;
 	__u32 process;
 	__u32 scope;
 	__u32 value;
-	__u32 answer; /* as above; as it was before, if there is no such process */
+	__u32 answer; /* as above; unchanged if there is no such process */
 };
 
 struct {
@@ -215,13 +216,16 @@ int BPF_PROG(palisade_scope_exec, struct task_struct *task, int thread, struct l
 	if (!found.scope)
 		return 0;
 	if (has_more_rights(task, found.scope)) {
-		/* From here on it is nobody's that the owner of the scope may end. */
+		/* From here on the process has rights that the owner of the scope hasn't, so the scope must not end it. */
 		struct mark *own = find_mark(task, known);
 		if (own) {
 			own->process |= ARMED;
 			own->scope = 0;
 		}
-		/* By this very program's set-user-id or capabilities, the exec is still the owner's. */
+		/*
+		 * If this program itself gave the rights (set-user-ID or capabilities), this exec is still judged by the owner's
+		 * scope.
+		 */
 		if (!(bprm->file->f_inode->i_mode & S_ISUID) && task->cred->euid.val != found.scope->owner)
 			return 0;
 	}
@@ -234,7 +238,7 @@ int BPF_PROG(palisade_scope_exec, struct task_struct *task, int thread, struct l
 	else
 		decided = decide(now, found.scope, bprm->file);
 	bool ends = !found.launcher && (decided.verdict == KILL || decided.verdict == REFUSE);
-	/* First the signal: it doesn't depend on room for an event. */
+	/* Send the signal first: it doesn't depend on room for an event. */
 	if (ends) {
 		bpf_send_signal(SIGKILL);
 		decided.verdict = KILL;
@@ -255,7 +259,7 @@ int BPF_PROG(palisade_scope_exec, struct task_struct *task, int thread, struct l
 	if (mm) {
 		unsigned long from = mm->arg_start, length = mm->arg_end - from;
 		event->arguments_all = length;
-		/* One register from here on: the verifier knows the bound only of that which was compared. */
+		/* Use one register from here on: the verifier knows the bound only of the register that was compared. */
 		asm volatile("" : "+r"(length));
 		if (length > ARGUMENT_SPACE)
 			length = ARGUMENT_SPACE;
@@ -276,11 +280,13 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, CALLS);
 	__type(key, __u32);
-	/* Bits of first arguments (address families, request numbers) that are rare; all ones: each is. 0: not rare. */
+	/*
+	 * A bit for each rare first argument (address family, request number). All ones: every argument is rare. 0: none is.
+	 */
 	__type(value, __u64);
 } rare SEC(".maps");
 
-/* Attached only while a scope asks for it: on every system call of the host it costs a little. */
+/* Attached only while a scope asks for it, because it costs a little at every system call of the host. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(palisade_scope_call, void *registers, long number)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Scopes: marked processes, and how an exec finds the mark that it is below. `scope/layout.rs` has the same layouts.
+ * Scopes: marked processes, and how an exec finds its mark. `scope/layout.rs` has the same layouts.
  *
- * A mark belongs to a process, not to a task: its place is the process's number (tgid) in the first process namespace.
- * Threads share it, an exec by another thread than the first keeps it, and io workers have it. A mark says when its
- * process began: a number that is used again is not marked. So no program has to run when a process ends; what is left
- * of dead processes is swept by user space. The table is an array: whoever isn't marked pays a load for finding that out,
- * and whoever is needs no lock and no hash. Of two marked processes whose numbers have the same place, which only
- * numbers beyond the table's size can, the second has its mark in its task's storage.
+ * A mark belongs to a process, not to a task: its place in the table is the process's number (tgid) in the first PID
+ * namespace. All threads share the mark, also io workers, and it stays when a thread other than the first executes a
+ * program. A mark contains the start time of its process, so a process that reuses the number isn't marked. So no program
+ * has to run when a process ends; user space sweeps the marks of dead processes. The table is an array: the check of an
+ * unmarked process costs one load, and the check of a marked process needs no lock and no hash. Two process numbers can
+ * have the same place only if they are larger than the table; then the second process has its mark in task storage.
  */
 #pragma once
 #include "kernel.h"
@@ -17,11 +17,11 @@
 
 #define SCOPES 4096 /* at once; a power of two */
 #define GATES 4096 /* a power of two */
-#define MARKS 65536 /* places in the table, a power of two; what finds none is in the tasks' storage */
+#define MARKS 65536 /* places in the table, a power of two; marks that find no place are in task storage */
 #define MOST_HOPS 16
 #define NAME_SPACE 64
 
-#define PROFILE 3 /* these bits of scope.profile: 0 nothing, 1 and 2 as REPORT, 3 as REPORT and STRICT */
+#define PROFILE 3 /* these bits of scope.profile: 0 adds nothing, 1 and 2 act as REPORT, 3 as REPORT and STRICT */
 #define PROFILE_STRICT 3
 
 #define WATCH 0
@@ -30,16 +30,16 @@
 #define REFUSE 3
 
 #define INHERIT 1 /* of settings.flags: children of marked processes are marked */
-#define CGROUP 2 /* the mark is the control group's */
-#define OFF 4 /* nothing is found */
+#define CGROUP 2 /* the mark is on the control group */
+#define OFF 4 /* no marks are found */
 #define LSM 8 /* the security hook is called: what is refused gets EPERM */
-#define REPORT 16 /* each exec below a mark, and not only what is warned about, killed or refused */
-#define STRICT 32 /* files and names that are denied are refused below each mark */
-#define MEMORY 64 /* so are files that are only in memory */
+#define REPORT 16 /* report each exec below a mark, not only those that are warned about, killed or refused */
+#define STRICT 32 /* refuse denied files and names below each mark */
+#define MEMORY 64 /* with STRICT: also refuse files that are only in memory */
 
 /*
- * What the kernel lacks, said before it verifies anything: it then removes what can't be reached, and helpers that it
- * doesn't know are not looked at. `lacks.rs` has the same bits.
+ * What the kernel lacks. User space sets this before the verifier runs. The verifier then removes unreachable code, and
+ * ignores helpers there that it doesn't know. `lacks.rs` has the same bits.
  */
 #define NO_TASK_BY_NUMBER 1 /* bpf_task_from_pid in programs that user space runs: since 6.10 */
 #define NO_TASK_STORAGE 2 /* since 5.11 */
@@ -48,7 +48,7 @@ const volatile __u32 lacks = 0;
 
 struct settings {
 	__u32 flags;
-	__u32 hops; /* how far up the mark is looked for */
+	__u32 hops; /* how many ancestors are checked for a mark */
 	__u32 cgroup_level; /* of the groups that are scopes */
 	__u32 layout;
 };
@@ -58,20 +58,20 @@ struct scope {
 	__u32 verdict;
 	__u32 owner;
 	__u32 calls; /* rare calls are reported */
-	__u64 beyond; /* of `ever`, those whose mark is in their tasks' storage */
+	__u64 beyond; /* how many of `ever` have their mark in task storage */
 	__u64 ever; /* marked processes so far; counted after the mark is there */
 	__u64 began; /* CLOCK_BOOTTIME, ns */
 	__u32 root; /* the process that was marked first */
-	__u32 profile; /* of this scope alone: the settings may make more of what happens. Bit 2 is user space's */
-	char label[48]; /* user space's */
+	__u32 profile; /* of this scope alone; the settings may be stricter. Bit 2 is used by user space only */
+	char label[48]; /* used by user space only */
 };
 
 struct mark {
 	__u64 born; /* start_boottime of the process; or: */
 #define FREE 0
 #define TAKEN 1 /* being written */
-	__u32 process; /* its number, and: */
-#define ARMED 0x80000000 /* without it the next exec is the launcher's */
+	__u32 process; /* its number, and ARMED */
+#define ARMED 0x80000000 /* if not set, the next exec is the launch */
 	__u32 scope;
 };
 
@@ -90,7 +90,7 @@ struct totals {
 	__u64 refused;
 	__u64 lost; /* events without room */
 	__u64 unmarked; /* children that could not be marked */
-	__u64 overflowed; /* children marked in their task's storage, because their place in the table is another's */
+	__u64 overflowed; /* children marked in task storage, because another process has their place in the table */
 };
 
 _Static_assert(sizeof(struct settings) == 16 && sizeof(struct scope) == 96 && sizeof(struct mark) == 16 &&
@@ -98,8 +98,8 @@ _Static_assert(sizeof(struct settings) == 16 && sizeof(struct scope) == 96 && si
 	       "what layout.rs reads and writes");
 
 /*
- * The second cell's first word is the programs' own and says whether any mark is in task storage; its second is the
- * number of places in the table less one. The third cell's first word says how many scopes are open.
+ * The second cell belongs to the programs: its first word says whether any mark is in task storage; its second word is the
+ * number of places in the table minus one. The third cell's first word says how many scopes are open.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -124,9 +124,9 @@ struct {
 } marks SEC(".maps");
 
 /*
- * How many marks have a number that ends so, looked at before the table. The table is so large that the kernel maps it in
- * small pages: whoever looks there is likely to wait for the translation of an address. This is in the kernel's own
- * large ones, which nobody waits for.
+ * How many marks have process numbers with the same lowest bits; checked before the table. The table is so large that the
+ * kernel maps it in small pages, and a lookup there often waits for an address translation. This array is in the kernel's
+ * own large pages, where the translation is cached.
  */
 struct gates {
 	__u32 marks[GATES];
@@ -189,14 +189,14 @@ static __always_inline struct totals *find_totals(void)
 	return bpf_map_lookup_elem(&totals, &zero);
 }
 
-/* What the programs know beside the settings, in the same line of the cache. */
+/* The programs' own knowledge, in the same cache line as the settings. */
 static __always_inline struct settings *find_known(void)
 {
 	__u32 one = 1;
 	return bpf_map_lookup_elem(&settings, &one);
 }
 
-/* Without any scope nobody is looked for. */
+/* Without any open scope no mark has to be looked up. */
 static __always_inline bool nothing_open(void)
 {
 	__u32 two = 2;
@@ -204,14 +204,14 @@ static __always_inline bool nothing_open(void)
 	return open && !open->flags;
 }
 
-/* Where the mark of a number is, if it is in the table. */
+/* The place of a process number in the table. */
 static __always_inline struct mark *place_of(__u32 process, const struct settings *known)
 {
 	__u32 place = process & known->hops;
 	return bpf_map_lookup_elem(&marks, &place);
 }
 
-/* NULL: cleared since it was marked. */
+/* NULL: the scope was cleared after the process was marked. */
 static __always_inline struct scope *find_scope(__u32 id)
 {
 	__u32 slot = id & (SCOPES - 1);
@@ -241,14 +241,19 @@ static __always_inline struct mark *find_mark(struct task_struct *task, const st
 	return NULL;
 }
 
-/* What most of the host pays: whether a task's process can't be marked is known without looking at it. */
+/*
+ * The check that most of the host's processes pay: whether a task's process surely has no mark, without reading its place.
+ */
 static __always_inline bool unmarked(struct task_struct *task, const struct settings *known)
 {
 	__u32 *gate = gate_of(task->tgid);
 	return gate && !*gate && !known->flags;
 }
 
-/* In the table: 0; not: anything else. Only who has a place writes to it, and nobody believes it before it says `born`. */
+/*
+ * Puts a mark into the table. 0: done; else there is no place. Only the process that has a place writes it, and a mark is
+ * valid only once `born` is set.
+ */
 static __always_inline long put_mark(const struct mark *new, const struct settings *known)
 {
 	__u32 process = new->process & ~ARMED, *gate = gate_of(process);
@@ -256,7 +261,7 @@ static __always_inline long put_mark(const struct mark *new, const struct settin
 	if (!mark || !gate)
 		return -1;
 	__u64 before = mark->born;
-	/* Who had the same number before is dead. Of who has another number nothing is known. */
+	/* A process that had the same number before is dead. A process with another number may still live. */
 	if (before == TAKEN || (before != FREE && ((mark->process ^ new->process) & ~ARMED)))
 		return -1;
 	if (__sync_val_compare_and_swap(&mark->born, before, TAKEN) != before)
@@ -269,7 +274,7 @@ static __always_inline long put_mark(const struct mark *new, const struct settin
 	return 0;
 }
 
-/* Frees the place of a process that began then. */
+/* Frees the place of a process that began at `born`. */
 static __always_inline bool free_mark(struct mark *mark, __u32 process, __u64 born)
 {
 	__u32 *gate = gate_of(process);
@@ -279,12 +284,12 @@ static __always_inline bool free_mark(struct mark *mark, __u32 process, __u64 bo
 	return true;
 }
 
-/* What an exec is below. */
+/* The mark that an exec is below. */
 struct found {
 	struct scope *scope;
 	__u32 id;
 	__u32 distance; /* 0: the process itself is marked */
-	struct mark *launcher; /* its own mark, if this is the exec that the mark was made for */
+	struct mark *launcher; /* its own mark, if this exec is the launch that the mark was made for */
 };
 
 static __always_inline struct found find(struct task_struct *task, const struct settings *now)
@@ -299,7 +304,7 @@ static __always_inline struct found find(struct task_struct *task, const struct 
 		if (!id)
 			return found;
 		found.id = *id;
-		/* Who was just moved into the group is still the launcher: that mark is its process's. */
+		/* A process that was just moved into the group is still the launcher: its own mark says so. */
 		struct mark *own = find_mark(task, known);
 		if (own && !(own->process & ARMED))
 			found.launcher = own;
@@ -310,7 +315,7 @@ static __always_inline struct found find(struct task_struct *task, const struct 
 	__u32 distance = 0;
 	if (!mark) {
 		for (__u32 i = 0; i < MOST_HOPS; i++) {
-			/* Above the first process there is nobody. */
+			/* The first process has no ancestors. */
 			if (i >= now->hops || task->tgid <= 1)
 				break;
 			task = task->real_parent;
@@ -334,8 +339,9 @@ static __always_inline struct found find(struct task_struct *task, const struct 
 }
 
 /*
- * Whether a task may do what the owner of a scope may not: it runs as somebody else, or with capabilities. What it goes on to
- * execute isn't the owner's to end. In a user namespace below the first one nobody may do more than its maker.
+ * Whether a task has rights that the owner of the scope hasn't: it runs as another user, or with capabilities. The owner's
+ * scope may not end what such a task executes. In a user namespace below the first one, no process has more rights than the
+ * namespace's maker.
  */
 static __always_inline bool has_more_rights(struct task_struct *task, const struct scope *scope)
 {
@@ -349,7 +355,7 @@ static __always_inline bool has_more_rights(struct task_struct *task, const stru
 	return cred->euid.val != scope->owner || capabilities;
 }
 
-/* Why something is refused or killed. */
+/* Why an exec is refused or killed. */
 #define WHY_WATCHED 0
 #define WHY_MARK 1 /* the scope's own verdict */
 #define WHY_FILE 2
@@ -375,7 +381,7 @@ static __always_inline struct decided decide(const struct settings *now, const s
 			return (struct decided){ REFUSE, WHY_FILE };
 		struct name name = {};
 		const unsigned char *text = file->f_path.dentry->d_name.name;
-		/* A name that is cut off is no name that can be denied. */
+		/* A truncated name is longer than any name that can be denied. */
 		if (bpf_probe_read_kernel_str(&name, sizeof(name), text) > 0 &&
 		    bpf_map_lookup_elem(&denied_names, &name))
 			return (struct decided){ REFUSE, WHY_NAME };

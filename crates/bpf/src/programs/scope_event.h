@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What is reported of scopes. `scope/layout.rs` has the same layout.
+ * The events that the scopes' programs report. `scope/layout.rs` has the same layout.
  */
 #pragma once
 #include "scope.h"
@@ -29,13 +29,13 @@ struct event {
 	__u32 thread;
 	__u32 process;
 	__u32 uid;
-	__s32 path_length; /* with the zero */
-	__s32 arguments_length; /* read of them; negative: not readable */
-	__u32 arguments_all; /* how long they are */
+	__s32 path_length; /* with the zero at its end */
+	__s32 arguments_length; /* bytes that were read; negative: not readable */
+	__u32 arguments_all; /* their full length */
 	__u32 parents[PARENTS]; /* nearest first; 0: no more */
 	char comm[16];
 	char path[PATH_SPACE]; /* as it was given to exec */
-	char arguments[ARGUMENT_SPACE]; /* each with its zero */
+	char arguments[ARGUMENT_SPACE]; /* each with the zero at its end */
 };
 _Static_assert(sizeof(struct event) == 1408 && __builtin_offsetof(struct event, device) == 24 &&
 		       __builtin_offsetof(struct event, parents) == 80 &&
@@ -48,7 +48,7 @@ struct {
 	__uint(max_entries, 1 << 22);
 } events SEC(".maps");
 
-/* NULL: no room, which is counted. */
+/* NULL: there is no room, which is counted. */
 static __always_inline struct event *begin_event(__u32 kind, __u32 id, const struct scope *scope)
 {
 	if (lacks & NO_RING_BUFFER)
@@ -56,7 +56,7 @@ static __always_inline struct event *begin_event(__u32 kind, __u32 id, const str
 	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		struct totals *totals = find_totals();
-		/* Atomic: another task of this processor may have come in between. */
+		/* Atomic: another task may have run on this processor in between. */
 		if (totals)
 			__sync_fetch_and_add(&totals->lost, 1);
 		return NULL;
@@ -92,7 +92,7 @@ static __always_inline void tell_parents(struct event *event, struct task_struct
 		if (task)
 			process = task->tgid;
 		event->parents[i] = process;
-		/* The first process of all is its own parent. */
+		/* The first process is its own parent. */
 		if (!process)
 			task = NULL;
 	}

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * Scopes at the security hook of exec: what is refused gets EPERM and the program that asked goes on. Maps are those of
- * scope.bpf.c.
+ * Refuses execs in scopes at the security hook: the exec fails with EPERM, and the calling program continues. The maps are
+ * those of scope.bpf.c.
  */
 #include "scope_event.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Called for a script, and again for the interpreter that it names. */
+/* The kernel calls this for a script, and again for the script's interpreter. */
 SEC("lsm/bprm_check_security")
 int BPF_PROG(palisade_scope_refuse, struct linux_binprm *bprm, int before)
 {
@@ -31,7 +31,7 @@ int BPF_PROG(palisade_scope_refuse, struct linux_binprm *bprm, int before)
 		event->verdict = REFUSE;
 		event->why = decided.why;
 		event->distance = found.distance;
-		/* They are on their way from the old memory to the new. */
+		/* The arguments are being moved from the old memory to the new, so they can't be read here. */
 		event->arguments_length = -1;
 		tell_file(event, bprm);
 		tell_parents(event, task);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is denied in scopes, and which rare calls are told of.
+//! Sets what is denied in scopes, and which rare calls are reported.
 
 use super::{CALL, ScopePrograms, layout, order};
 use crate::error::Error;
@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::PoisonError;
 
 impl ScopePrograms {
-    /// Denies a file, by its file system's major and minor number and its own.
+    /// Denies a file, by its file system's major and minor number and its inode number.
     ///
     /// # Errors
     /// If the map can't be written: 65,536 are the most.
@@ -17,7 +17,7 @@ impl ScopePrograms {
         self.write("denied_files", &layout::encode_place(device, inode), &[0; 4])
     }
 
-    /// Denies a name of at most 63 bytes without a slash; others aren't taken (`false`).
+    /// Denies a name of at most 63 bytes without a slash. Returns `false` for other names.
     ///
     /// # Errors
     /// If the map can't be written: 65,536 are the most.
@@ -32,8 +32,8 @@ impl ScopePrograms {
         layout::encode_name(name).is_some()
     }
 
-    /// Denies these files and names, and no others any more. In between nothing is allowed that is denied before and after,
-    /// unless the table has no room for both.
+    /// Denies exactly these files and names. What is denied before and after stays denied during the change, unless the
+    /// table has no room for both.
     ///
     /// # Errors
     /// If a map can't be written: 65,536 are the most.
@@ -58,8 +58,8 @@ impl ScopePrograms {
         if full { write() } else { Ok(()) }
     }
 
-    /// Reports a system call, if its first argument is a bit of `arguments`; with [`super::ANY_ARGUMENT`] whatever that is; with 0
-    /// no more.
+    /// Reports a system call if the bit of its first argument is set in `arguments`. With [`super::ANY_ARGUMENT`], reports
+    /// the call with any argument; with 0, doesn't report it any more.
     ///
     /// # Errors
     /// If the map can't be written: numbers are below 512.
@@ -67,8 +67,8 @@ impl ScopePrograms {
         self.write("rare", &number.to_ne_bytes(), &arguments.to_ne_bytes())
     }
 
-    /// Watches for rare calls, or stops that. While it does, every system call of the host takes a little longer. It ends
-    /// with this process.
+    /// Starts or stops watching for rare calls. While this is on, every system call of the host takes a little longer. It
+    /// ends with this process.
     ///
     /// # Errors
     /// If the program can't be attached.

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the scopes' programs report.
+//! The events that the scopes' programs report.
 
 use std::time::Duration;
 
 use super::Verdict;
 
-/// Something that happened below a mark.
+/// Something that a process below a mark did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// `CLOCK_BOOTTIME`.
     pub time: Duration,
     /// What happened.
     pub kind: Kind,
-    /// In which scope.
+    /// The scope's number.
     pub scope: u32,
-    /// Whose scope.
+    /// The user who owns the scope.
     pub owner: u32,
-    /// What became of it. A scope whose verdict is to refuse kills where the security hook isn't called.
+    /// The verdict that was carried out. If the verdict is to refuse and the security hook isn't called, the process is
+    /// killed.
     pub verdict: Verdict,
-    /// Why.
+    /// The reason of the verdict.
     pub why: Why,
-    /// How many processes above the mark was found; 0 for the process's own.
+    /// How many generations above the process the mark was found; 0 if the process itself is marked.
     pub distance: u32,
-    /// The file is only in memory.
+    /// Whether the file exists only in memory.
     pub memory: bool,
     /// The task, in the first process namespace.
     pub thread: u32,
@@ -32,42 +33,42 @@ pub struct Event {
     pub uid: u32,
     /// Its parents, nearest first, up to eight.
     pub parents: Vec<u32>,
-    /// Its name, up to 15 bytes: of an exec that happened, the new one.
+    /// Its name, up to 15 bytes; after an exec, the new name.
     pub comm: Vec<u8>,
-    /// Major and minor number of the executed file's file system: of a script's interpreter, if it has one.
+    /// Major and minor number of the executed file's file system. For a script, that of its interpreter.
     pub device: (u32, u32),
-    /// The file's number there.
+    /// The file's inode number.
     pub inode: u64,
-    /// The path as it was given to exec, up to 255 bytes; of a script, the script's.
+    /// The path as it was given to exec, up to 255 bytes. For a script, the script's path.
     pub path: Vec<u8>,
-    /// The arguments, up to 1,024 bytes of them; `None` where they can't be read.
+    /// The arguments, up to 1,024 bytes of them; `None` if they can't be read.
     pub arguments: Option<Vec<Vec<u8>>>,
-    /// Whether these are all.
+    /// Whether these are all arguments.
     pub arguments_whole: bool,
 }
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// The exec for which the mark was made: its launcher became the command.
+    /// The launch: the exec for which the mark was made, by which the launcher became the command.
     Began,
     /// Another exec.
     Exec,
     /// A rare system call.
     Call {
-        /// Its number.
+        /// The call's number.
         number: u32,
-        /// Its first argument, the lower half.
+        /// The lower half of its first argument.
         argument: u32,
     },
-    /// A child has no mark: there is no memory for one.
+    /// A child couldn't be marked, because there is no memory for its mark.
     Unmarked,
 }
 
-/// Why a verdict is as it is.
+/// The reason of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Why {
-    /// It is below a mark, nothing else.
+    /// The exec is below a mark; there is no other reason.
     Watched,
     /// The scope's verdict.
     Mark,
@@ -75,6 +76,6 @@ pub enum Why {
     File,
     /// The file's name is denied.
     Name,
-    /// The file is only in memory.
+    /// The file exists only in memory.
     Memory,
 }

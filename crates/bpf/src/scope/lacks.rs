@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a kernel may lack and scopes can do without.
+//! Kernel features that may be missing and that scopes can do without.
 
 use libbpf_rs::MapType;
 
-/// What the scopes' programs go without, because the kernel has none of it or because it is to be done without.
+/// The features that the scopes' programs do without, because the kernel lacks them or because the caller says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lacks {
-    /// Programs that user space runs find no process by its number (before Linux 6.10): to mark one, all are gone
-    /// through.
+    /// Programs that user space runs can't find a process by number (before Linux 6.10). To mark a process, a program
+    /// iterates over all.
     pub task_by_number: bool,
-    /// Tasks hold no marks (before Linux 5.11): who finds no room in the table isn't marked.
+    /// Tasks have no storage for marks (before Linux 5.11): a process that finds no room in the table isn't marked.
     pub task_storage: bool,
-    /// There is no buffer for events (before Linux 5.8): nothing is told of what happens.
+    /// There is no buffer for events (before Linux 5.8), so nothing is reported.
     pub ring_buffer: bool,
 }
 
 impl Lacks {
-    /// What this kernel says of itself. Whether processes are found by number only loading shows.
+    /// What this kernel reports about itself. Only loading shows whether processes can be found by number.
     pub(super) fn probe() -> Self {
-        // That it can't be asked is no absence: then loading says what is wrong.
+        // If the kernel can't be asked, don't treat the feature as missing: loading then reports the error.
         let absent = |kind: MapType| matches!(kind.is_supported(), Ok(false));
         Self {
             task_by_number: false,
@@ -27,13 +27,13 @@ impl Lacks {
         }
     }
 
-    /// What either goes without.
+    /// The features that either of the two does without.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self::of_bits(self.bits() | other.bits())
     }
 
-    /// As `programs/scope.h` has them.
+    /// The bits of `programs/scope.h`.
     pub(super) fn bits(self) -> u32 {
         u32::from(self.task_by_number) | u32::from(self.task_storage) << 1 | u32::from(self.ring_buffer) << 2
     }

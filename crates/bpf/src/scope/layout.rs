@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes in the scopes' maps and events: what `programs/scope.h` and `programs/scope_event.h` declare, in the
-//! machine's byte order.
+//! Encodes and decodes the bytes in the scopes' maps and events, as `programs/scope.h` and `programs/scope_event.h` declare
+//! them, in the machine's byte order.
 
 use std::time::Duration;
 
 use super::event::{Event, Kind, Why};
 use super::{Depth, Lacks, Scope, Settings, Totals, Verdict};
 
-/// Changes with every layout below: pinned maps outlive the program that made them.
+/// Must change with every layout below, because pinned maps outlive the program that made them.
 pub(crate) const LAYOUT: u32 = 0x5c0_0002;
 
-/// Scopes at once.
+/// The most scopes at once.
 pub(crate) const SCOPES: u32 = 4096;
 /// Bytes of a scope's label.
 pub(crate) const LABEL: usize = 48;
-/// Bytes of a denied name, with a zero at its end.
+/// Bytes of a denied name, including the zero at its end.
 pub(crate) const NAME: usize = 64;
 
 const INHERIT: u32 = 1;
@@ -24,7 +24,7 @@ const LSM: u32 = 8;
 const REPORT: u32 = 16;
 const STRICT: u32 = 32;
 const MEMORY: u32 = 64;
-/// What the kernel lacks is kept above them: whoever finds the pins has to know.
+/// What the kernel lacks is stored above these bits, because a process that finds the pins has to know it.
 const LACKS: u32 = 16;
 
 /// `struct settings`.
@@ -46,21 +46,21 @@ pub(crate) fn encode_settings(settings: &Settings, lacks: Lacks) -> Vec<u8> {
     [flags, hops, level, LAYOUT].into_iter().flat_map(u32::to_ne_bytes).collect()
 }
 
-/// The key of what the programs know beside the settings, and of how many scopes are open.
+/// The keys of two cells: the programs' own knowledge, and the count of open scopes.
 pub(crate) const KNOWN: [u8; 4] = 1_u32.to_ne_bytes();
 pub(crate) const OPEN: [u8; 4] = 2_u32.to_ne_bytes();
 
-/// One of these cells: its first two words.
+/// One of these two cells: its first two words.
 pub(crate) fn encode_cell(words: [u32; 2]) -> Vec<u8> {
     words.into_iter().chain([0, 0]).flat_map(u32::to_ne_bytes).collect()
 }
 
-/// The cell of [`OPEN`].
+/// Decodes the cell of [`OPEN`].
 pub(crate) fn decode_open(bytes: &[u8]) -> u32 {
     word(bytes, 0).unwrap_or(0)
 }
 
-/// `Err` holds the layout that was found.
+/// `Err` holds the other layout's number.
 pub(crate) fn decode_settings(bytes: &[u8]) -> Result<Settings, u32> {
     let layout = word(bytes, 12).unwrap_or(0);
     if layout != LAYOUT {
@@ -88,7 +88,7 @@ pub(crate) fn decode_lacks(settings: &[u8]) -> Lacks {
     Lacks::of_bits(word(settings, 0).unwrap_or(0) >> LACKS)
 }
 
-/// `struct scope`; without marked processes.
+/// `struct scope`, with no marked processes.
 pub(crate) fn encode_scope(scope: &Scope) -> Vec<u8> {
     let words = [scope.id, scope.verdict as u32, scope.owner, u32::from(scope.calls)];
     let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_ne_bytes).collect();
@@ -131,7 +131,7 @@ pub(crate) fn encode_order(born: u64, words: [u32; 4]) -> Vec<u8> {
     born.to_ne_bytes().into_iter().chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect()
 }
 
-/// `struct request`: an order's words, and what it answers if there is no such process.
+/// `struct request`: an order's words, and the answer that stays if there is no such process.
 pub(crate) fn encode_request(words: [u32; 4]) -> Vec<u8> {
     const MARK: u32 = 0;
     const UNMARK: u32 = 1;
@@ -143,17 +143,17 @@ pub(crate) fn encode_request(words: [u32; 4]) -> Vec<u8> {
     words.into_iter().chain([nobody]).flat_map(u32::to_ne_bytes).collect()
 }
 
-/// What came of a request.
+/// The answer to a request.
 pub(crate) fn decode_answer(request: &[u8]) -> Option<u32> {
     word(request, 16)
 }
 
-/// The answer of an order that found no process.
+/// The answer if no process was found.
 pub(crate) const NO_PROCESS: u32 = 5;
-/// The answer of an order whose process has to be searched for.
+/// The answer if the process has to be searched for.
 pub(crate) const BY_SEARCH: u32 = u32::MAX;
 
-/// `struct totals`, of one processor.
+/// `struct totals` of one processor.
 pub(crate) fn decode_totals(bytes: &[u8]) -> Totals {
     let field = |number: usize| long(bytes, number * 8).unwrap_or(0);
     Totals {
@@ -166,12 +166,12 @@ pub(crate) fn decode_totals(bytes: &[u8]) -> Totals {
     }
 }
 
-/// `struct place`, of a file system's numbers and an inode's.
+/// `struct place`: a file system's numbers and an inode number.
 pub(crate) fn encode_place(device: (u32, u32), inode: u64) -> Vec<u8> {
     [inode, u64::from(device.0 << 20 | device.1 & 0xf_ffff)].into_iter().flat_map(u64::to_ne_bytes).collect()
 }
 
-/// `struct name`; `None` for one that is too long or empty.
+/// `struct name`; `None` for a name that is too long or empty.
 pub(crate) fn encode_name(name: &[u8]) -> Option<[u8; NAME]> {
     let mut bytes = [0; NAME];
     let fits = !name.is_empty() && name.len() < NAME && !name.contains(&0) && !name.contains(&b'/');
@@ -206,7 +206,7 @@ pub(crate) fn decode_event(bytes: &[u8]) -> Option<Event> {
     let length = |at: usize| Some(i32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let path_length = length(68)?;
     let arguments_length = length(72)?;
-    // The kernel counts the zero at the end.
+    // The kernel's length includes the zero at the end.
     let path = usize::try_from(path_length - 1).ok().and_then(|length| bytes.get(128..128 + length.min(256)));
     let read =
         usize::try_from(arguments_length).ok().and_then(|length| bytes.get(384..384 + length.min(1024)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which processes and control groups are in which scope: orders to the kernel's side, and what it knows.
+//! Puts processes and control groups into scopes by orders to the kernel side, and asks which are in a scope.
 
 use super::layout;
 use super::state::{Outcome, Verdict};
@@ -12,9 +12,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 impl ScopePrograms {
-    /// Marks a process, by its number in the first process namespace. Whoever holds a descriptor of the process and finds
-    /// it alive afterwards knows that it was this one; otherwise [`Self::unmark`]. `armed`: the next exec is judged;
-    /// otherwise it is the launch, which happens whatever the verdict. One order at a time.
+    /// Marks a process, by its number in the first PID namespace. A caller that holds a descriptor of the process must
+    /// check afterwards that it still lives: then the mark is on that process; otherwise call [`Self::unmark`]. `armed`:
+    /// the next exec is judged; otherwise the next exec is the launch, which happens whatever the verdict is. One order at
+    /// a time.
     ///
     /// # Errors
     /// If the program can't be run.
@@ -22,7 +23,7 @@ impl ScopePrograms {
         self.order(0, [0, process, scope, u32::from(armed)])
     }
 
-    /// Takes a process's mark away. One order at a time.
+    /// Removes a process's mark. One order at a time.
     ///
     /// # Errors
     /// If the program can't be run.
@@ -30,7 +31,7 @@ impl ScopePrograms {
         self.order(0, [1, process, 0, 0])
     }
 
-    /// Sets what becomes of execs in a scope from now on.
+    /// Sets the verdict for execs in a scope from now on.
     ///
     /// # Errors
     /// If the program can't be run.
@@ -47,7 +48,7 @@ impl ScopePrograms {
         }
     }
 
-    /// An order of which the kernel finds the process only by going through all.
+    /// Carries out an order on kernels that can find a process only by iterating over all.
     fn search(&self, search: BorrowedFd<'_>, words: [u32; 4]) -> Result<u32, Error> {
         self.write("request", &[0; 4], &layout::encode_request(words))?;
         order::go_through(search).map_err(|source| Error::Run { program: SEARCH, source })?;
@@ -60,11 +61,11 @@ impl ScopePrograms {
         outcome(self.ask(born, words)?).map_err(failed)
     }
 
-    /// Every live process that is marked in the table, and its scope; what is left of dead ones and of scopes that were closed
-    /// is swept out. One caller at a time, and no order meanwhile.
+    /// Every live process that is marked in the table, and its scope. Removes the marks of dead processes and of closed
+    /// scopes. One caller at a time, and no order meanwhile.
     ///
-    /// A scope is empty only if its [`Scope::ever`] is the same before and after, and `beyond` is 0: marks in tasks'
-    /// storage aren't found here.
+    /// A scope is empty only if its [`Scope::ever`] is the same before and after this call, and `beyond` is 0: marks in
+    /// task storage aren't found here.
     ///
     /// # Errors
     /// If the table can't be read.
@@ -76,7 +77,7 @@ impl ScopePrograms {
             if lives(mark.process) && self.scope_of(mark.process)? == Some(mark.scope) {
                 live.push((mark.process, mark.scope));
             } else {
-                // A number that was used again meanwhile began at another time.
+                // The order names the start time, so a new process with the same number keeps its mark.
                 self.order(mark.born, [2, mark.process, 0, 0])?;
             }
         }
@@ -91,7 +92,7 @@ impl ScopePrograms {
         Ok(Some(self.ask(0, [4, process, 0, 0])?).filter(|id| *id != 0))
     }
 
-    /// Makes a control group a scope's, by the group's number.
+    /// Puts a control group into a scope, by the group's number.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -99,7 +100,7 @@ impl ScopePrograms {
         self.write("groups", &group.to_ne_bytes(), &scope.to_ne_bytes())
     }
 
-    /// A control group is no scope's any more.
+    /// Removes a control group from its scope.
     ///
     /// # Errors
     /// If the map can't be written.
@@ -108,7 +109,7 @@ impl ScopePrograms {
     }
 }
 
-/// What a program answers.
+/// Decodes a program's answer.
 fn outcome(answer: u32) -> io::Result<Outcome> {
     Ok(match answer {
         0 => Outcome::Done,
@@ -121,7 +122,7 @@ fn outcome(answer: u32) -> io::Result<Outcome> {
     })
 }
 
-/// Whether there is a process of that number; one that has ended and wasn't waited for is none.
+/// Whether a process has that number. A process that has ended and wasn't waited for doesn't count.
 fn lives(process: u32) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return false };

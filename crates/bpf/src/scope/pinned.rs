@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs and maps that stay in force when the process ends that loaded them.
+//! Pins programs and maps, so that they stay in force when the process ends that loaded them, and opens such pins.
 
 use super::layout::{self, LAYOUT};
 use super::{CALL, Depth, Lacks, MAPS, ORDER, PROGRAMS, SEARCH, ScopePrograms, order};
@@ -10,10 +10,10 @@ use std::os::fd::AsFd;
 use std::sync::Mutex;
 
 impl ScopePrograms {
-    /// Pins maps, links and what orders need, so that all stays in force when this process ends, however it ends.
+    /// Pins maps, links and what orders need, so that everything stays in force when this process ends for any reason.
     ///
     /// # Errors
-    /// If one can't be pinned: then none is.
+    /// If something can't be pinned; then nothing is.
     pub fn pin(&mut self, pins: &Pins) -> Result<(), Error> {
         pins.all_or_none(|| self.pin_all(pins))
     }
@@ -39,10 +39,10 @@ impl ScopePrograms {
         Ok(())
     }
 
-    /// Opens what another process pinned; `None` if there is nothing.
+    /// Opens what another process pinned; `None` if nothing is pinned.
     ///
     /// # Errors
-    /// If a pin is missing or of another version: [`Pins::clear`], then load anew.
+    /// If a pin is missing or of another version. Then use [`Pins::clear`] and load again.
     pub fn open(pins: &Pins) -> Result<Option<Self>, Error> {
         if !pins.exist() {
             return Ok(None);
@@ -101,12 +101,13 @@ impl ScopePrograms {
         self.retire(pins)
     }
 
-    /// [`Self::clear`], where others still hold them: they find nothing any more, and go with the last who holds them.
+    /// As [`Self::clear`], when other code still holds these programs: they find no marks any more, and end with their last
+    /// holder.
     ///
     /// # Errors
     /// If the depth can't be set or a pin can't be removed.
     pub fn retire(&self, pins: &Pins) -> Result<(), Error> {
-        // The kernel detaches in its own time; nothing is found from here on.
+        // The kernel detaches the programs some time later; from here on they find no marks.
         self.change(|settings| settings.depth = Depth::Off)?;
         pins.clear().map(|_| ())
     }

@@ -1,54 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel holds of scopes: plain data.
+//! The kernel's state of scopes, as plain data.
 
 use std::time::Duration;
 
-/// How an exec finds the mark that it is below.
+/// How an exec finds its mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Depth {
-    /// It finds none.
+    /// No exec finds a mark.
     #[default]
     Off,
-    /// Its process or its process's parent is marked.
+    /// The mark is on the process or its parent.
     OneLevel,
-    /// Its process or one of so many ancestors is marked, 2 to [`MOST_HOPS`](super::MOST_HOPS).
+    /// The mark is on the process or one of this many ancestors, 2 to [`MOST_HOPS`](super::MOST_HOPS).
     Ancestry(u8),
-    /// Children of marked processes are marked.
+    /// Children of marked processes are marked, so the mark is on the process.
     Inherit,
-    /// The control group that is so many levels below the root is a scope's.
+    /// The mark is on the control group at this level below the root.
     Cgroup {
         /// 1 for a child of the root.
         level: u32,
     },
 }
 
-/// What becomes of an exec below a mark.
+/// What happens to an exec below a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u32)]
 pub enum Verdict {
-    /// It happens, and is reported where everything is.
+    /// The exec happens, and is reported if every exec is.
     #[default]
     Watch = 0,
-    /// It happens, and is reported.
+    /// The exec happens and is reported.
     Warn = 1,
     /// The process ends before the program's first instruction.
     Kill = 2,
-    /// EPERM; where the security hook isn't called, as [`Verdict::Kill`].
+    /// The exec fails with EPERM. If the security hook isn't called: as [`Verdict::Kill`].
     Refuse = 3,
 }
 
-/// What holds for all scopes. It changes at once and as a whole.
+/// The settings of all scopes. They change at once and as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
     /// How marks are found.
     pub depth: Depth,
-    /// The security hook is called; set by [`ScopePrograms::refuse_at_hook`](super::ScopePrograms::refuse_at_hook).
+    /// Whether the security hook is called; set by [`ScopePrograms::refuse_at_hook`](super::ScopePrograms::refuse_at_hook).
     pub lsm: bool,
-    /// Each exec below a mark is reported.
+    /// Whether each exec below a mark is reported.
     pub report: bool,
-    /// Denied files and names are refused below each mark.
+    /// Whether denied files and names are refused below each mark.
     pub strict: bool,
-    /// With `strict`: files that are only in memory are, too.
+    /// With `strict`: whether files that exist only in memory are refused, too.
     pub memory: bool,
 }
 
@@ -57,30 +57,30 @@ pub struct Settings {
 pub struct Scope {
     /// Its number; 0 is none.
     pub id: u32,
-    /// What becomes of execs in it.
+    /// The verdict for execs in it.
     pub verdict: Verdict,
-    /// Whose it is.
+    /// The user who owns it.
     pub owner: u32,
-    /// Rare calls are reported.
+    /// Whether rare calls are reported.
     pub calls: bool,
-    /// Of `ever`, those whose mark is in their tasks' storage.
+    /// How many of `ever` have their mark in task storage.
     pub beyond: u64,
     /// Marked processes so far.
     pub ever: u64,
-    /// `CLOCK_BOOTTIME`.
+    /// When it was opened (`CLOCK_BOOTTIME`).
     pub began: Duration,
     /// The process that was marked first.
     pub root: u32,
-    /// How much is made of what happens in it, if the settings don't make more: 0 nothing by itself, 1 and 2 each exec is
-    /// reported, 3 denied files and names are refused, too.
+    /// How strictly this scope is handled, if the settings aren't stricter: 0 adds nothing; 1 and 2 report each exec; 3
+    /// also refuses denied files and names.
     pub profile: u32,
-    /// It is a line of a shell's: its root will be released.
+    /// Whether it is for a line of a shell. Then its root's mark is removed when the line is over.
     pub line: bool,
-    /// For people; 47 bytes of it are kept.
+    /// For people; 47 bytes are kept.
     pub label: String,
 }
 
-/// What happened so far.
+/// The counts of what happened so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Execs that were found below a mark.
@@ -93,16 +93,16 @@ pub struct Totals {
     pub lost: u64,
     /// Children that could not be marked.
     pub unmarked: u64,
-    /// Children whose mark is in their task, because their place in the table is another's.
+    /// Children whose mark is in task storage, because another process has their place in the table.
     pub overflowed: u64,
 }
 
-/// What came of an order.
+/// The answer to an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It is done.
     Done,
-    /// It was so before.
+    /// It was done before.
     Already,
     /// The table is full.
     Full,

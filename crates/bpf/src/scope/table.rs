@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of marks, read as the kernel writes it: a system call for each place would take longer than all the rest.
+//! Reads the table of marks in shared memory. A system call for each place would take longer than everything else.
 
 use std::ffi::c_void;
 use std::io;
@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Without it a mark's next exec is the launch.
+/// If this bit isn't set, the mark's next exec is the launch.
 const ARMED: u32 = 1 << 31;
-/// What `born` is above, if the mark is written to its end.
+/// `born` is larger than this if the mark is completely written.
 const TAKEN: u64 = 1;
 
 /// `struct mark`.
@@ -37,11 +37,11 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Of a map whose entries are [`Place`]s.
+    /// Maps the memory of a map with entries of type [`Place`].
     pub(super) fn map(table: BorrowedFd<'_>, places: u32) -> io::Result<Self> {
         let places = usize::try_from(places).map_err(io::Error::other)?;
-        // SAFETY: needed because libbpf-rs doesn't map arrays. The kernel chooses an address that nobody uses; the length is
-        // the array's, and the kernel refuses one that is longer; nothing is written.
+        // SAFETY: needed because libbpf-rs doesn't map arrays. Sound: the kernel chooses an unused address; the length is
+        // the array's, and the kernel refuses a longer one; nothing is written.
         let start = unsafe {
             mmap(null_mut(), places * size_of::<Place>(), ProtFlags::READ, MapFlags::SHARED, table, 0)
         }?;
@@ -49,10 +49,10 @@ impl Table {
         Ok(Self { start, places })
     }
 
-    /// Every mark that there is.
+    /// All marks in the table.
     pub(super) fn marks(&self) -> impl Iterator<Item = Mark> + '_ {
-        // SAFETY: needed to read what is mapped. It is as long as this says and aligned to a page, stays mapped as long as `self`,
-        // any bytes are a `Place`, and that the kernel writes meanwhile is what atomics are for.
+        // SAFETY: needed to read the mapped memory. Sound: it has this length, is aligned to a page, and stays mapped as
+        // long as `self`; any bytes are a valid `Place`; the kernel writes meanwhile, which the atomics allow.
         let places = unsafe { std::slice::from_raw_parts(self.start.cast::<Place>().as_ptr(), self.places) };
         places.iter().filter_map(|place| {
             let born = place.born.load(Ordering::Acquire);
@@ -67,7 +67,8 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: needed to give it back; it was mapped with this address and length, and nobody has a reference into it.
+        // SAFETY: needed to unmap the memory. Sound: it was mapped with this address and length, and no reference into it
+        // is left.
         let _gone = unsafe { munmap(self.start.as_ptr(), self.places * size_of::<Place>()) };
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this program does as a child in the guest: one thing that may be refused. Exit 0: it happened; [`REFUSED`]:
-//! EPERM; 1: anything else.
+//! The acts of this program as a child in the guest: each does one operation that may be refused. Exit 0: the operation
+//! happened; [`REFUSED`]: EPERM; 1: another error.
 
 use std::ffi::c_void;
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let result = match words.as_slice() {
         ["nothing"] => Ok(()),
-        // As the interpreter of a script, which says nothing.
+        // Started as the interpreter of a script, without further words.
         [script] if script.ends_with(".script") => Ok(()),
         ["make", path] => fs::write(path, ""),
         ["open", path] => File::open(path).map(|_| ()),
@@ -31,11 +31,12 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
         ["tmpfs", path] => tmpfs(path),
         ["map", path] => map(path, ProtFlags::READ | ProtFlags::EXEC, |_| Ok(())),
         ["protect", path] => map(path, ProtFlags::READ, |page| {
-            // SAFETY: needed because pages are what is tried; these are `map`'s own, and nothing else refers to them.
+            // SAFETY: needed because the test changes the protection of pages. Sound: these pages are `map`'s own, and
+            // nothing else refers to them.
             Ok(unsafe { rustix::mm::mprotect(page, PAGE, MprotectFlags::READ | MprotectFlags::EXEC) }?)
         }),
         ["write-and-protect", path] => map(path, ProtFlags::READ | ProtFlags::WRITE, |page| {
-            // SAFETY: needed to make the page differ from its file; it is `map`'s own, mapped writable.
+            // SAFETY: needed to make the page differ from its file. Sound: the page is `map`'s own and mapped writable.
             unsafe { page.cast::<u8>().write_volatile(0x90) };
             // SAFETY: as above, in "protect".
             Ok(unsafe { rustix::mm::mprotect(page, PAGE, MprotectFlags::READ | MprotectFlags::EXEC) }?)
@@ -68,7 +69,7 @@ pub(crate) fn main(words: &[String]) -> ExitCode {
             io::stdin().read(&mut [0]).and_then(|_| crate::scope::attempt::all(attempts))
         }
         ["ran" | "linger"] => return crate::scope::attempt::ran(words[0] == "linger"),
-        // As the interpreter of a script, and as a shell.
+        // Started as the interpreter of a script, and as a shell.
         [_, "act", what @ ("ran" | "linger")] | [what @ ("ran" | "linger"), _] => {
             return crate::scope::attempt::ran(*what == "linger");
         }
@@ -94,7 +95,7 @@ fn execute(path: &str, arguments: &[&str]) -> io::Result<()> {
 fn memfd(path: &str) -> io::Result<()> {
     let mut memory = File::from(rustix::fs::memfd_create("program", MemfdFlags::empty())?);
     memory.write_all(&fs::read(path)?)?;
-    // By a name of its own for reading only: what is open for writing can't be executed.
+    // Open it again by another name for reading only: a file that is open for writing can't be executed.
     let name = format!("/proc/self/fd/{}", memory.as_raw_fd());
     let reading = File::open(&name)?;
     rustix::io::fcntl_setfd(reading.as_fd(), rustix::io::FdFlags::empty())?;
@@ -103,7 +104,8 @@ fn memfd(path: &str) -> io::Result<()> {
 }
 
 fn tmpfs(path: &str) -> io::Result<()> {
-    // SAFETY: needed because rustix takes it for unsafe to share no descriptors; these flags don't touch them.
+    // SAFETY: needed because rustix declares the call unsafe on account of shared descriptors. Sound: these flags don't
+    // touch them.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNS) }?;
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", "0 0 1")?;
@@ -119,13 +121,13 @@ fn map(
     then: impl FnOnce(*mut c_void) -> io::Result<()>,
 ) -> io::Result<()> {
     let file = File::open(path)?;
-    // SAFETY: needed because mapping is what is tried; a new mapping anywhere replaces none of ours.
+    // SAFETY: needed because the test makes a mapping. Sound: a new mapping at any address replaces none of ours.
     let page =
         unsafe { rustix::mm::mmap(std::ptr::null_mut(), PAGE, protection, MapFlags::PRIVATE, &file, 0) }?;
     then(page)
 }
 
-/// Executes what must be refused: nothing is forked, because a refused `execve` returns.
+/// Executes a file that must be refused. Doesn't fork, because a refused `execve` returns.
 fn storm(path: &str, times: usize) -> io::Result<()> {
     for _ in 0..times {
         let error = Command::new(path).args(["act", "nothing"]).exec();
@@ -136,7 +138,7 @@ fn storm(path: &str, times: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// A child, until nobody is at the other end of the input any more.
+/// Runs a child until the other end of the standard input is closed.
 fn child(program: &str, arguments: &[&str]) -> io::Result<()> {
     let mut child = Command::new(program).args(arguments).stdin(std::process::Stdio::null()).spawn()?;
     io::stdin().read_to_end(&mut Vec::new())?;

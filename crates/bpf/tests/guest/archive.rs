@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's first file system: an archive in cpio's `newc` form (kernel: driver-api/early-userspace/buffer-format)
-//! with this program, the libraries it needs, and a console.
+//! Builds the guest's first file system: an archive in cpio's `newc` format (kernel:
+//! driver-api/early-userspace/buffer-format) with this program, the libraries that it needs, and a console.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,19 +11,19 @@ use std::process::Command;
 
 use crate::place::directory;
 
-/// Where the daemon is in the guest.
+/// The path of the daemon in the guest.
 pub(crate) const DAEMON: &str = "/usr/sbin/palisaded";
-/// And the command line.
+/// The path of the command line tool in the guest.
 pub(crate) const PALISADE: &str = "/usr/bin/palisade";
-/// There after everything was moved to another file system.
+/// Exists after everything was moved to another file system.
 pub(crate) const SWITCHED: &str = "/switched-root";
-/// libmagic's database, where it looks for it.
+/// libmagic's database, at the path where libmagic looks for it.
 const MAGIC: &str = "/usr/share/misc/magic.mgc";
 
-/// Up to date: what one of `variables` names, or what cargo builds.
+/// The path of a program that is up to date: the file that one of `variables` names, or what cargo builds.
 ///
-/// Asked for with all crates and with a test, cargo chooses the features with which it has built everything for the tests, so
-/// that nothing is left to build: the daemon by itself has fewer, and so do crates that it is made from.
+/// With all crates and with a test in the request, cargo selects the same features as in the build of the tests, so nothing
+/// has to be built again. For the daemon alone, it and its dependencies would have fewer features.
 fn built(variables: [&str; 2], program: &str) -> Result<PathBuf, String> {
     if let Some(own) = variables.iter().find_map(std::env::var_os) {
         return Ok(own.into());
@@ -45,7 +45,7 @@ fn built(variables: [&str; 2], program: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// The archive for a kernel with these drivers: made anew where a program or a driver is another than before.
+/// The archive for a kernel with these drivers. Builds it again if a program or a driver has changed.
 pub(crate) fn image(version: &str, drivers: &[PathBuf]) -> Result<PathBuf, String> {
     let palisaded = built(["PALISADED", "PALISADED_BIN"], "palisaded")?;
     let palisade = built(["PALISADE", "PALISADE_BIN"], "palisade")?;
@@ -63,7 +63,7 @@ pub(crate) fn image(version: &str, drivers: &[PathBuf]) -> Result<PathBuf, Strin
         return Ok(image);
     }
     let archive = archive(drivers, &own, &palisaded, &palisade).map_err(failed)?;
-    // Whoever boots the one of before has read it, or has it open.
+    // A machine that boots the previous archive has read it, or has it open, so it may be replaced.
     let partly = image.with_extension("partly");
     let write = || {
         if key.exists() {
@@ -121,10 +121,10 @@ fn archive(drivers: &[PathBuf], own: &Path, palisaded: &Path, palisade: &Path) -
     Ok(archive.finish())
 }
 
-/// Without its debugging information, which is nine tenths of it, where `strip` can be had.
+/// The program without its debugging information, which is nine tenths of its size, if `strip` is installed.
 fn stripped(own: &Path, directory: &Path) -> PathBuf {
     let name = own.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // Cargo's hash goes.
+    // The copy's name lacks cargo's hash.
     let path = copy_of(name.split('-').next().unwrap_or_default(), directory);
     let done = Command::new("strip").arg("-o").arg(&path).arg(own).status();
     if done.is_ok_and(|status| status.success()) { path } else { own.to_owned() }
@@ -134,7 +134,7 @@ fn copy_of(name: &str, directory: &Path) -> PathBuf {
     directory.join(format!("{name}-{}", std::process::id()))
 }
 
-/// The libraries by the paths that the program asks for; the loader tells them.
+/// The libraries, by the paths that the program asks for; the loader reports them.
 fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output()?;
     Ok(String::from_utf8_lossy(&output.stdout)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel's audit system records of the guard's answers. This process is the guest's auditd.
+//! Tests what the kernel's audit system records of the guard's answers. This process acts as the guest's auditd.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -47,7 +47,7 @@ impl Audit {
         set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_millis(200)))?;
         let audit = Self(socket);
         audit.set(1, std::process::id())?;
-        // Processes have something to be recorded in only while there are rules about system calls, whatever they say.
+        // The kernel records for processes only while there are rules about system calls, whatever the rules say.
         let mut rule = [0; RULE_WORDS];
         rule[0] = FILTER_EXIT;
         rule[1] = ALWAYS;
@@ -55,7 +55,7 @@ impl Audit {
         Ok(audit)
     }
 
-    /// Nothing more is recorded.
+    /// Ends the recording.
     fn end(self) -> io::Result<()> {
         self.set(0, 0)
     }
@@ -90,7 +90,7 @@ impl Audit {
         Err(io::Error::other("the kernel doesn't answer"))
     }
 
-    /// One message's type and content; nothing if there is none for a moment.
+    /// The type and content of the next message; none if no message comes for a moment.
     fn next(&self) -> io::Result<Option<(u16, Vec<u8>)>> {
         let mut buffer = vec![0; 16 << 10];
         let (length, _) = match rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::empty()) {
@@ -125,7 +125,7 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.split([' ', '\n']).find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Of a daemon that runs: who asks it is recorded, and not it.
+/// With a running daemon: the record names the process that asked, not the daemon.
 pub(crate) fn all() {
     report("daemon-audit-record-names-rule-and-trust", || {
         let audit = Audit::begin().map_err(|error| format!("be auditd: {error}"))?;
@@ -140,11 +140,11 @@ fn recorded(audit: &Audit, from: usize) -> Result {
     let record = audit.record(FANOTIFY)?;
     println!("recorded: {record}");
     ensure(field(&record, "resp") == Some(DENY), &record)?;
-    // Before Linux 6.3 there is nothing more in it.
+    // Before Linux 6.3 the record has no further fields.
     let told = field(&record, "fan_type").is_some();
     ensure(told == is_since_6_3(), format!("on this kernel: {record}"))?;
     if told {
-        // The journal has its own thread.
+        // The journal has its own thread, so the line may come later.
         let end = Instant::now() + PATIENCE;
         let rule = loop {
             let lines = said();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The boots as tests: which there are, which are asked for, and what each reported.
+//! Presents boots as tests: lists them, runs those that are selected, and reports each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use crate::{archive, kernel, machine, place, scenario};
 
 const LIST: &str = include_str!("scenarios.list");
 
-/// The kinds of boot; the longest first, so that none of them is alone at the end.
+/// The kinds of boot, the longest first, so that no long boot runs alone at the end.
 const KINDS: [&str; 7] = ["daemon", "scope", "bpf", "cost", "served", "scope-plain", "plain"];
 
-/// What was asked for on the command line, as libtest understands it.
+/// The options of the command line, as libtest understands them.
 #[derive(Default)]
 struct Asked {
     list: bool,
@@ -82,7 +82,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
             return without(&asked, false, &format!("no kernel to boot: {error}\nhint: {hint}"));
         }
     };
-    // By default the newest; a kernel that is asked for by its exact name is had anyway.
+    // By default only the newest kernel. A kernel that is selected by its exact name is always included.
     let few = usize::from(!are_all_kernels_asked_for() && !asked.exact).min(kernels.len() - 1);
     let wanted = if few == 1 { &kernels[..1] } else { &kernels[..] };
     let only = std::env::var("PALISADE_GUEST_BOOT").ok();
@@ -103,12 +103,12 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
     run(&boots)
 }
 
-/// For the long run, and where files of the guard differ.
+/// Whether to boot all kernels: in the long run, and when files of the guard have changed.
 pub(crate) fn are_all_kernels_asked_for() -> bool {
     std::env::var("PALISADE_GUEST_KERNELS").is_ok_and(|kernels| kernels == "all")
 }
 
-/// Where nothing can be booted there is one test, which says why.
+/// If nothing can be booted, there is one test, which reports why.
 fn without(asked: &Asked, fine: bool, why: &str) -> ExitCode {
     if !asked.has("guest") {
         return ExitCode::SUCCESS;
@@ -154,7 +154,7 @@ fn run(boots: &[Boot<'_>]) -> ExitCode {
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Boots; whether everything was as listed, and what is to be said about it.
+/// Boots. Returns whether every report was as listed, and a text about it.
 fn one(boot: &Boot<'_>) -> (bool, String) {
     let prepared = place::prepare(|| {
         let kernel = kernel::fetch(boot.kernel)?;
@@ -174,11 +174,16 @@ fn one(boot: &Boot<'_>) -> (bool, String) {
         boot.kind,
         began.elapsed().as_secs_f32()
     );
+    // A test that passes prints nothing else of the console.
+    for line in output.lines().filter(|line| line.starts_with("(booted again")) {
+        said.push_str(line);
+        said.push('\n');
+    }
     let good = judge(&output, boot.kind, &mut said);
     (good, said)
 }
 
-/// Compares what was reported with the list.
+/// Compares the reports with the list.
 fn judge(output: &str, boot: &str, said: &mut String) -> bool {
     let reports: BTreeMap<&str, (bool, &str)> = output
         .lines()

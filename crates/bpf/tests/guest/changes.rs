@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What takes a class away, and what doesn't.
+//! Tests which changes of a file remove its class, and which don't.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,7 +18,7 @@ fn words<E: std::fmt::Display>(error: E) -> String {
     error.to_string()
 }
 
-/// A trusted program by this name, seen to run.
+/// A trusted program with this name, which was run once.
 fn trusted(programs: &GuardPrograms, name: &str) -> Result<String> {
     let program = copy(name)?;
     classify(programs, &program, TRUSTED)?;
@@ -41,13 +41,13 @@ pub(crate) fn all(programs: &GuardPrograms) {
     report("truncated-chmod-xattr-take-the-class", || {
         type Change = fn(&str) -> std::result::Result<(), String>;
         let changes: [(&str, Change); 4] = [
-            // The same length: nothing but the hook can notice.
+            // The length stays the same, so only the hook can notice the change.
             ("truncate", |path| {
                 let length = fs::metadata(path).map_err(words)?.len();
                 let path = std::ffi::CString::new(path).map_err(words)?;
                 let length = i64::try_from(length).map_err(words)?;
-                // SAFETY: needed because rustix truncates by descriptor only, which opens for writing first; the
-                // path is a string of ours with its zero.
+                // SAFETY: needed because rustix truncates by descriptor only, and opening one for writing would come first.
+                // Sound: the path is a string of ours with its zero.
                 match unsafe { libc::truncate(path.as_ptr(), length) } {
                     0 => Ok(()),
                     _ => Err(words(std::io::Error::last_os_error())),
@@ -102,7 +102,7 @@ pub(crate) fn all(programs: &GuardPrograms) {
 fn writable_mapping(programs: &GuardPrograms) -> Result {
     let program = copy("mapped")?;
     let file = File::options().read(true).write(true).open(&program).map_err(words)?;
-    // SAFETY: needed because a mapping is what is tried; a new one anywhere replaces none of ours.
+    // SAFETY: needed because the test makes a mapping. Sound: a new mapping at any address replaces none of ours.
     let page = unsafe {
         rustix::mm::mmap(
             std::ptr::null_mut(),
@@ -118,13 +118,13 @@ fn writable_mapping(programs: &GuardPrograms) -> Result {
     let reading = File::open(&program).map_err(words)?;
     let mapped = programs.classify(reading.as_fd(), TRUSTED);
     let protected = act(&["map", &program]);
-    // SAFETY: needed to end the mapping; nothing refers to it.
+    // SAFETY: needed to end the mapping. Sound: nothing refers to it.
     unsafe { rustix::mm::munmap(page, 4096) }.map_err(words)?;
     ensure(matches!(mapped, Err(ClassifyError::Writer)), format!("classified while mapped: {mapped:?}"))?;
     expect("mapped elsewhere, writable", &protected, &Outcome::Refused)?;
     programs.classify(reading.as_fd(), TRUSTED).map_err(|error| told("classify")(&error))?;
     expect("not mapped any more", &run(&program), &Outcome::Done)?;
-    // A writer that comes after the class, and goes without having written.
+    // A writer that opens the file after it got its class, and closes it without writing.
     drop(File::options().write(true).open(&program).map_err(words)?);
     expect("opened for writing since", &run(&program), &Outcome::Refused)
 }
@@ -134,7 +134,7 @@ fn opened_while_read(programs: &GuardPrograms) -> Result {
     let file = File::open(&program).map_err(words)?;
     let mut waited = false;
     let result = programs.classify_by(file.as_fd(), |_| {
-        // Who doesn't want to wait for the lease is told so; the hook was asked before.
+        // A writer that doesn't want to wait for the lease gets an error; the hook was called before that.
         let opened = File::options().write(true).custom_flags(libc::O_NONBLOCK).open(&program);
         waited = opened.is_err_and(|error| error.raw_os_error() == Some(libc::EWOULDBLOCK));
         Ok::<_, ClassifyError>(Some(TRUSTED))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The clock is set, forward and back, while a palisaded decides by content. Only a machine of one's own has a clock to
+//! Sets the clock forward and back while a palisaded decides by content. Only a virtual machine has a clock that a test may
 //! set.
 
 use std::fs;
@@ -20,11 +20,11 @@ const PLACE: &str = "/clock";
 const TRUSTED: &str = "/clock/trusted.script";
 const UNTRUSTED: &str = "/clock/untrusted.script";
 const SAYS: &str = "#!/bin/sh act\n# as it should be\n";
-/// Of the same size.
+/// Other content of the same size.
 const SAYS_ELSE: &str = "#!/bin/sh act\n# as it shouldn't\n";
 const RULES: &str = "/etc/palisade/guard.d/10-clock.rules";
 const DAY: i64 = 86_400;
-/// By the clock that nobody sets.
+/// Measured by the monotonic clock.
 const TRIAL: Duration = Duration::from_secs(12);
 
 fn prepare() -> Result {
@@ -44,7 +44,7 @@ fn prepare() -> Result {
     make().map_err(|error| format!("prepare: {error}"))
 }
 
-/// Sets the clock, this many seconds from what it says.
+/// Moves the clock by this many seconds.
 fn jump(seconds: i64) -> Result {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let now = i64::try_from(now.as_secs()).map_err(|error| error.to_string())?;
@@ -60,13 +60,13 @@ fn run(path: &str) -> Outcome {
     execute(path, &[])
 }
 
-/// What is decided must not depend on the time.
+/// Decisions must not depend on the time.
 fn decides(when: &str) -> Result {
     for _known_by_then in 0..2 {
         expect(&format!("{when}: trusted"), &run(TRUSTED), &Outcome::Done)?;
         expect(&format!("{when}: untrusted"), &run(UNTRUSTED), &Outcome::Refused)?;
     }
-    // Written when its time of change may be later than now, or the same as once before.
+    // At this write the file's former change time may lie in the future, or the new one may equal an earlier one.
     for _again in 0..5 {
         write(SAYS_ELSE)?;
         expect(&format!("{when}: changed"), &run(TRUSTED), &Outcome::Refused)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `on-death = "closed"`: what must go on when nobody labels any more, and who takes over what stayed. And opens that
-//! nobody is asked about.
+//! Tests `on-death = "closed"`: what must go on when no guard labels files any more, and that a new guard reuses what
+//! stayed in force. Also tests opens that no guard is asked about.
 
 use std::fs::{self, File};
 use std::time::Duration;
@@ -19,24 +19,24 @@ use crate::scenario::{Outcome, Result, ensure, execute, expect, report, run, tol
 
 /// One of the guard's essential programs, which nothing here executes.
 pub(crate) const ESSENTIAL: &str = "/bin/bash";
-/// Trusted as well, and not essential.
+/// Trusted too, but not essential.
 pub(crate) const NEVER: &str = "/never";
-/// Essential, and not trusted.
+/// Essential, but not trusted.
 const REFUSED: &str = "/usr/bin/su";
 
 const CLOSED: &str = "on-death = \"closed\"";
 
-/// For so long labels of before count, and a second.
+/// How long earlier labels stay valid, and one second more.
 const GRACE: Duration = Duration::from_secs(11);
 
-/// Where `struct settings` has its layout's number.
+/// Where the number of the layout is in `struct settings`.
 const LAYOUT: std::ops::Range<usize> = 8..12;
 
 pub(crate) fn all() {
     report("daemon-essential-runs-after-death", || {
         fs::create_dir_all("/usr/bin").map_err(|error| format!("make /usr/bin: {error}"))?;
         fs::copy("/init", REFUSED).map_err(|error| format!("copy: {error}"))?;
-        // It insists on rules under which nobody becomes somebody else.
+        // `--force`, because under these rules no process can become another user.
         let result =
             Daemon::start_with(&["--force"], CLOSED, in_force).and_then(|daemon| daemon.end(Signal::KILL));
         let tried = result.and_then(|()| after_death());
@@ -48,7 +48,7 @@ pub(crate) fn all() {
         done(&Request::Reload { force: false })?;
         done(&Request::Sync { seconds: crate::daemon::PATIENCE.as_secs() })?;
         daemon.end(Signal::KILL)?;
-        // Labels of before count for a while yet, so these are looked at.
+        // Earlier labels stay valid for a while, so check the labels themselves.
         let programs = GuardPrograms::open(&Pins::default()).map_err(|error| told("open")(&error))?;
         let programs = programs.ok_or("nothing is pinned")?;
         let class = |path: &str| class_of(&programs, path);
@@ -60,7 +60,7 @@ pub(crate) fn all() {
     report("daemon-killed-while-it-reloads", || {
         let daemon = Daemon::start(CLOSED, in_force)?;
         done(&Request::Reload { force: false })?;
-        // The trust database is read again by now, and labels are given anew.
+        // By now the trust database was read again, and labels are given again.
         daemon.end(Signal::KILL)?;
         std::thread::sleep(GRACE);
         expect("not essential", &run(NEVER), &Outcome::Refused)?;
@@ -95,12 +95,13 @@ fn after_death() -> Result {
     expect("not essential", &run(NEVER), &Outcome::Refused)?;
     expect("essential, and the rules refuse it", &run(REFUSED), &Outcome::Refused)?;
     expect("essential", &run(ESSENTIAL), &Outcome::Done)?;
-    // What it executes is judged by its own label.
+    // A program that it executes is judged by that program's own label.
     expect("by it", &execute(ESSENTIAL, &["act", "execute", "/bin/sh"]), &Outcome::Done)?;
     expect("by it", &execute(ESSENTIAL, &["act", "execute", NEVER]), &Outcome::Refused)
 }
 
-/// Who is asked about execs alone labels no libraries, so nobody is refused one; everything else holds.
+/// A guard that is asked only about execs doesn't label libraries, so libraries must not be refused. Everything else still
+/// applies.
 fn asked_execute() -> Result {
     let before = open(UNTRUSTED)?;
     let daemon = Daemon::start("watch.asked = \"execute\"", in_force)?;
@@ -109,7 +110,7 @@ fn asked_execute() -> Result {
     refuses_what_has_no_label()?;
     expect("opened before, mapped after", &map(&before), &Outcome::Done)?;
     expect("opened and mapped", &map(&open(UNTRUSTED)?), &Outcome::Done)?;
-    // What was allowed to be executed and is changed has no label, and is asked about again.
+    // A program that was allowed and is then changed has no label, and fanotify asks about it again.
     drop(File::options().append(true).open(TRUSTED).map_err(|error| format!("open: {error}"))?);
     crate::lives::eventually("changed", || run(TRUSTED), &Outcome::Done)?;
     expect("in memory", &memfd(), &Outcome::Refused)?;

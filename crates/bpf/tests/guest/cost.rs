@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the guard costs where BPF LSM is in force, in instructions: this machine counts them and has its clock run by them, so that the
-//! figures are the same however busy the host is. A clock of one instruction a nanosecond says nothing of a real one's time.
+//! Measures the cost of the guard with BPF LSM in force, in instructions. This machine counts instructions and derives its
+//! clock from them, so the figures are the same however busy the host is. A clock of one instruction per nanosecond says
+//! nothing about real time.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -21,7 +22,7 @@ const PROGRAM: &str = "/program";
 const MINE: &str = "/work/mine";
 const OWNER: u32 = 1000;
 const TIMES: u32 = 60;
-/// What fapolicyd's default begins with, and ends with.
+/// The beginning and the end of fapolicyd's default rules.
 const IMPORTED: &str = "\
 deny perm=any pattern=ld_so : all
 deny perm=any all : ftype=application/x-bad-elf
@@ -33,7 +34,7 @@ allow perm=open all : all
 ";
 const RULES: &str = "/etc/palisade/guard.d/10-imported.rules";
 
-/// `exit(0)`, and nothing else.
+/// A program that only calls `exit(0)`.
 fn program() -> Vec<u8> {
     const CODE: [u8; 9] = [0xb8, 0x3c, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05];
     const BASE: u64 = 0x40_0000;
@@ -51,14 +52,14 @@ fn program() -> Vec<u8> {
     file
 }
 
-/// The median of what one takes.
+/// The median of the times of several calls.
 fn median(mut one: impl FnMut() -> Result<Duration>) -> Result<Duration> {
     let mut all = (0..TIMES).map(|_| one()).collect::<Result<Vec<_>>>()?;
     all.sort();
     Ok(all[all.len() / 2])
 }
 
-/// From before a process is made to its end.
+/// The time from before a process is made until its end.
 fn exec() -> Result<Duration> {
     let began = Instant::now();
     let ended =
@@ -67,7 +68,7 @@ fn exec() -> Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// Opens and closes a file of a user's.
+/// Opens and closes a user's file.
 fn open() -> Result<Duration> {
     let began = Instant::now();
     let file = File::open(MINE).map_err(|error| format!("open: {error}"))?;
@@ -83,9 +84,9 @@ fn questions() -> Result<u64> {
     }
 }
 
-/// What one takes with a guard, in times of what it took `before`, and how many questions it was.
+/// The cost of one call with a guard, as a multiple of the cost `before`, and the number of questions.
 fn costs(one: fn() -> Result<Duration>, before: Duration) -> Result<(f64, f64)> {
-    // Found out once.
+    // The first calls fill caches.
     for _ in 0..5 {
         one()?;
     }
@@ -95,7 +96,7 @@ fn costs(one: fn() -> Result<Duration>, before: Duration) -> Result<(f64, f64)> 
     Ok((with.as_secs_f64() / before.as_secs_f64(), asked as f64 / f64::from(TIMES)))
 }
 
-/// It has no label to be executed; fanotify isn't asked.
+/// The linker has no label for execution, and fanotify isn't asked.
 fn linker_is_only_mapped() -> Result {
     let linker = execute("/lib64/ld-linux-x86-64.so.2", &[PROGRAM]);
     expect("the linker by hand", &linker, &Outcome::Refused)?;
@@ -142,7 +143,7 @@ pub(crate) fn all() {
         daemon.end(Signal::KILL)?;
         let tried = linker_is_only_mapped();
         fs::remove_file(RULES).map_err(|error| format!("remove: {error}"))?;
-        // Another one takes over what is pinned, and ends it.
+        // Another guard reuses what is pinned, and removes it.
         Daemon::start("", in_force)?.end(Signal::TERM)?;
         tried
     });
@@ -159,7 +160,7 @@ pub(crate) fn all() {
             );
             daemon.end(Signal::TERM)?;
             ensure(exec <= 1.2, format!("an exec takes {exec:.2} of one without a guard"))?;
-            // Where opens are asked about each is a question.
+            // If the kernel asks about opens, each open is a question.
             ensure(open <= 1.5 || opened > 0.9, format!("an open takes {open:.2}, {opened:.2} questions"))
         });
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A real palisaded with its default policy in the guest: what fanotify decides and labels, and what the LSM refuses
+//! Tests a real palisaded with its default policy in the guest: what fanotify decides and labels, and what the LSM refuses
 //! because fanotify isn't asked.
 
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ pub(crate) const UNTRUSTED: &str = "/untrusted";
 const ON_OVERLAY: &str = "/mnt/trusted";
 const IN_LAYER: &str = "/work/lower/trusted";
 const LOG: &str = "/log";
-/// Without acceleration everything takes its time, and more where others use the processors too.
+/// Without acceleration everything is slow, and slower if other processes use the processors.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether this is the second life of process 1, below.
@@ -33,7 +33,7 @@ pub(crate) fn is_switched() -> bool {
     Path::new(SWITCHED).exists()
 }
 
-/// fanotify watches no initramfs: everything moves to a file system that it does watch, and this program begins anew.
+/// fanotify doesn't watch an initramfs, so everything moves to a file system that it does watch, and this program starts again.
 pub(crate) fn switch() -> io::Error {
     let root = "/switched";
     let make = || -> io::Result<()> {
@@ -58,7 +58,7 @@ pub(crate) fn switch() -> io::Error {
     }
 }
 
-/// Files and directories of the initramfs, and nothing that is mounted.
+/// Copies files and directories of the initramfs, without other mounts.
 fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     use std::os::linux::fs::MetadataExt;
     let own = fs::metadata("/init")?.st_dev();
@@ -79,7 +79,7 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// In the second life: what the daemon needs to find.
+/// In the second life: makes what the daemon needs to find.
 pub(crate) fn prepare() -> Result {
     let make = || -> io::Result<()> {
         fs::create_dir_all("/bin")?;
@@ -91,7 +91,7 @@ pub(crate) fn prepare() -> Result {
         fs::copy("/init", "/dev/program")?;
         let mut trusted = Vec::new();
         all_files(Path::new("/"), &mut trusted)?;
-        // Newer kernels ask about an overlay's file and again about the layer's.
+        // Newer kernels ask about an overlay's file and then about the layer's file.
         trusted.extend([ON_OVERLAY, IN_LAYER].map(str::to_owned));
         trusted.retain(|path| path != UNTRUSTED);
         let size = |path: &str| {
@@ -100,7 +100,7 @@ pub(crate) fn prepare() -> Result {
         };
         let mut text = String::new();
         for path in &trusted {
-            // What is trusted is recognised by its size.
+            // Trusted files are recognised by size.
             text.push_str(&format!("{path} {} {:064}\n", size(path)?, 0));
         }
         fs::write("/etc/palisade/guard.trust", text)
@@ -108,7 +108,7 @@ pub(crate) fn prepare() -> Result {
     make().map_err(|error| format!("prepare: {error}"))
 }
 
-/// Programs and libraries of the root's file system.
+/// The programs and libraries of the root file system.
 fn all_files(directory: &Path, found: &mut Vec<String>) -> io::Result<()> {
     use std::os::linux::fs::MetadataExt;
     let own = fs::metadata("/init")?.st_dev();
@@ -130,7 +130,7 @@ fn all_files(directory: &Path, found: &mut Vec<String>) -> io::Result<()> {
 pub(crate) struct Daemon(Child);
 
 impl Daemon {
-    /// Starts it with these lines in `[guard]` (`watch.` and `trust.` are its tables), and waits until `ready`.
+    /// Starts the daemon with these lines in `[guard]` (`watch.` and `trust.` are its tables), and waits until `ready`.
     pub(crate) fn start(settings: &str, ready: impl Fn(&Status) -> bool) -> Result<Self> {
         Self::start_with(&[], settings, ready)
     }
@@ -169,7 +169,7 @@ impl Daemon {
         rustix::process::kill_process(pid, signal).map_err(|error| format!("kill: {error}"))
     }
 
-    /// Until it has ended by itself.
+    /// Waits until the daemon has ended by itself.
     pub(crate) fn wait(mut self) -> Result {
         self.0.wait().map(drop).map_err(|error| format!("wait: {error}"))
     }
@@ -183,7 +183,7 @@ fn spawn(options: &[&str], settings: &str) -> Result<Child> {
     fs::write("/etc/palisade/guard.toml", text).map_err(|error| format!("write settings: {error}"))?;
     let log = File::options().create(true).append(true).open(LOG).map_err(|error| format!("log: {error}"))?;
     Command::new(DAEMON)
-        // A system call that it should not need ends it.
+        // A system call that the daemon should not need ends it.
         .args(["--other-calls", "kill"])
         .args(options)
         .stdin(Stdio::null())
@@ -235,9 +235,9 @@ fn tmpfs() -> Outcome {
     act(&["tmpfs", "/init"])
 }
 
-/// What may be mapped by this process.
+/// Maps a file as executable in this process.
 pub(crate) fn map(file: &File) -> Outcome {
-    // SAFETY: needed because mapping is what is tried; a new mapping anywhere replaces none of ours.
+    // SAFETY: needed because the test makes a mapping. Sound: a new mapping at any address replaces none of ours.
     let mapped = unsafe {
         rustix::mm::mmap(
             std::ptr::null_mut(),
@@ -259,7 +259,7 @@ pub(crate) fn open(path: &str) -> Result<File> {
     File::open(path).map_err(|error| format!("open {path}: {error}"))
 }
 
-/// What holds whenever it enforces.
+/// What holds whenever the daemon enforces.
 pub(crate) fn refuses_what_has_no_label() -> Result {
     expect("trusted", &run(TRUSTED), &Outcome::Done)?;
     expect("untrusted", &run(UNTRUSTED), &Outcome::Refused)?;
@@ -305,7 +305,7 @@ pub(crate) fn all() {
         expect("trusted", &act(&["map", TRUSTED]), &Outcome::Done)
     });
     report("daemon-file-changed-after-its-question-refused-by-lsm", || {
-        // Scripts of anybody's may be read and executed, so this one gets its label.
+        // Any user's scripts may be read and executed, so this one gets its label.
         fs::write("/script", format!("#!/bin/sh act\n{:4096}", ""))
             .map_err(|error| format!("write: {error}"))?;
         let script = open("/script")?;
@@ -341,7 +341,7 @@ pub(crate) fn all() {
         }
         drop(File::options().append(true).open(TRUSTED).map_err(|error| format!("open: {error}"))?);
         crate::lives::eventually("opened for writing", || run(TRUSTED), &Outcome::Done)?;
-        // By then its class of before would have ended.
+        // By now its earlier class would have ended.
         std::thread::sleep(Duration::from_secs(3));
         expect("later", &run(TRUSTED), &Outcome::Done)
     });
@@ -374,7 +374,7 @@ pub(crate) fn all() {
     });
     report("daemon-killed-while-somebody-waits", || {
         let daemon = Daemon::start("", in_force)?;
-        // The guard hears of its changes, and then it is asked about again.
+        // fanotify reports the change to the guard, and then asks about the file again.
         expect("passed", &run(TRUSTED), &Outcome::Done)?;
         done(&Request::Reload { force: false })?;
         daemon.signal(rustix::process::Signal::STOP)?;
@@ -410,7 +410,7 @@ pub(crate) fn all() {
     crate::closed::all();
     crate::verity::all();
     crate::clock::all();
-    // Seen where something failed.
+    // Printed for the case that something failed.
     println!("palisaded said:\n{}", said());
     if let Some(daemon) = daemon {
         let _ = daemon.end(rustix::process::Signal::KILL);
@@ -418,10 +418,10 @@ pub(crate) fn all() {
 }
 
 const CORE_PATTERN: &str = "/proc/sys/kernel/core_pattern";
-/// What a program makes that gets a dump.
+/// The file that the program makes which gets a core dump.
 const DUMPED: &str = "/work/dumped";
 
-/// A program that gets a core dump by a pipe is started by the kernel, which would ask the guard that is dying about it.
+/// The kernel starts the program that gets a core dump by a pipe, and would ask the dying guard about it.
 fn no_program_gets_a_dump() -> Result {
     fs::write(CORE_PATTERN, format!("|/init act make {DUMPED}")).map_err(|error| format!("set: {error}"))?;
     let mut other = Command::new(TRUSTED)
@@ -440,7 +440,7 @@ fn no_program_gets_a_dump() -> Result {
     expect("a dump of the daemon", &dumped(), &Outcome::Refused)
 }
 
-/// The journal has its own thread.
+/// The journal has its own thread, so lines may come later.
 pub(crate) fn eventually_said(start: &str, what: &str) -> Result {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -455,7 +455,7 @@ pub(crate) fn eventually_said(start: &str, what: &str) -> Result {
     }
 }
 
-/// A container's file system: who watches it, and which of its two inodes has the label.
+/// A container's file system: that it is watched, and which of a file's two inodes has the label.
 fn overlay() -> Result {
     for name in ["lower", "upper", "scratch"] {
         fs::create_dir_all(format!("/work/{name}")).map_err(|error| format!("make {name}: {error}"))?;
@@ -479,7 +479,7 @@ fn overlay() -> Result {
     result
 }
 
-/// Without `bpf` in `lsm=`.
+/// A kernel without `bpf` in `lsm=`.
 pub(crate) fn plain() {
     let refused = |settings: &str, words: &str| -> Result {
         let from = said().len();

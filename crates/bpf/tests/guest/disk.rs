@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Disks in memory with an ext4 that the host's `mkfs.ext4` has made.
+//! Disks in memory with an ext4 file system that the host's `mkfs.ext4` made.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -14,9 +14,9 @@ use crate::scenario::Result;
 const BLOCK: usize = 4096;
 const MEGABYTES: usize = 4;
 
-/// What is on a disk.
+/// The description of a disk.
 pub(crate) struct Disk {
-    /// The file of the archive with the blocks that aren't empty, each behind its number.
+    /// The file in the archive with the disk's blocks that aren't empty, each after its number.
     pub(crate) blocks: &'static str,
     /// For `mkfs.ext4`: `-O`, and `-E`.
     features: [&'static str; 2],
@@ -24,7 +24,7 @@ pub(crate) struct Disk {
     options: Option<&'static CStr>,
 }
 
-/// Of all disks, of which a boot mounts one.
+/// All disks; a boot mounts one of them.
 pub(crate) const DISKS: [&Disk; 2] = [&VERITY, &QUOTA];
 
 pub(crate) const VERITY: Disk =
@@ -36,7 +36,7 @@ pub(crate) const QUOTA: Disk = Disk {
     options: Some(c"usrquota"),
 };
 
-/// The host's: an ordinary user's path may lack its directory.
+/// The host's `mkfs.ext4`: an ordinary user's search path may lack its directory.
 pub(crate) fn mkfs() -> Command {
     let own = Path::new("/usr/sbin/mkfs.ext4");
     Command::new(if own.exists() { own } else { Path::new("mkfs.ext4") })

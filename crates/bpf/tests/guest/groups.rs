@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits of a sandbox by control groups version 2, laid out as systemd does: a slice that hands controllers on and has
-//! no processes, and in it a scope, with limits of its own, that has the launcher.
+//! Tests a sandbox's limits by control groups version 2, in the layout of systemd: a slice that delegates controllers and
+//! has no processes, and in it a scope with its own limits that contains the launcher.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ const TOP: &str = "/sys/fs/cgroup";
 const SLICE: &str = "/sys/fs/cgroup/app.slice";
 const SCOPE: &str = "/sys/fs/cgroup/app.slice/own.scope";
 const HOME: &str = "/home/user";
-/// With something that can be written to there is a broker.
+/// With a writable directory the launch has a broker.
 const WORK: &str = "/home/user/work";
 const USER: u32 = 1000;
 const MIB: usize = 1 << 20;
@@ -82,7 +82,7 @@ fn limits_hold(user: u32) -> Result {
     expect("its end", &outcome_of(child)?, &Outcome::Done)?;
     found?;
 
-    // Only the scope's own limit of processes is there, and counts.
+    // Only the scope's own limit of processes exists, and applies.
     let mut child = launched(user, &["--limit", "memory=64M"], &["ready-wait"])?;
     let ready = child.stdout.as_mut().map_or(Ok(()), |stdout| stdout.read_exact(&mut said));
     let path = format!("{SLICE}/palisade-{}/pids.max", child.id());
@@ -122,7 +122,7 @@ fn outcome_of(child: Child) -> Result<Outcome> {
     })
 }
 
-/// The group of the only process with this name; of one before only its number may be left.
+/// The group of the only process with this name. Of an earlier process only its number may be left.
 fn group_of(name: &str) -> Result<String> {
     let processes = fs::read_dir("/proc").map_err(|error| error.to_string())?;
     let mut found = processes.flatten().filter_map(|entry| {
@@ -150,7 +150,7 @@ pub(crate) fn in_scope(user: &str, program: &str, arguments: &[&str]) -> io::Res
     Err(command.gid(user).uid(user).exec())
 }
 
-/// As a child: makes a call that the broker answers, which begins with the first, and waits.
+/// As a child: makes a call that the broker answers, and waits. The broker starts at the first such call.
 pub(crate) fn wait() -> io::Result<()> {
     fs::create_dir("made")?;
     fs::remove_dir("made")?;
@@ -158,7 +158,7 @@ pub(crate) fn wait() -> io::Result<()> {
     io::stdin().read(&mut [0]).map(|_| ())
 }
 
-/// As a child: has so much memory.
+/// As a child: uses this much memory.
 pub(crate) fn memory(mebibytes: &str) -> io::Result<()> {
     let size = mebibytes.parse::<usize>().map_err(io::Error::other)? * MIB;
     let bytes = vec![1u8; size];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Process 1 of the guest: mounts what it needs, lets each scenario report, and powers off.
+//! The guest's process 1: mounts what it needs, lets each scenario report, and powers off.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -22,6 +22,7 @@ pub(crate) const SHELL: ObjectClass = ObjectClass::new(4).expect("it is a class 
 pub(crate) const CONFINED: SubjectClass = SubjectClass::new(1).expect("it is a class of ours");
 
 pub(crate) fn main() -> ! {
+    println!("{}", crate::machine::BEGUN);
     if crate::daemon::is_switched() {
         let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
         if line.contains("palisade=daemon") {
@@ -55,7 +56,7 @@ pub(crate) fn main() -> ! {
 }
 
 fn end() -> ! {
-    // A missing report says it if this fails.
+    // If this fails, a missing report shows it.
     let _ = io::stdout().flush();
     let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
     std::process::exit(0)
@@ -66,7 +67,7 @@ fn prepare() -> io::Result<String> {
     for (kind, place) in [("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/work")] {
         rustix::mount::mount(kind, place, kind, MountFlags::empty(), None)?;
     }
-    // Not there if the kernel has none; the proof can do without.
+    // Fails if the kernel has no securityfs; the proof works without it.
     let _ =
         rustix::mount::mount("securityfs", "/sys/kernel/security", "securityfs", MountFlags::empty(), None);
     fs::create_dir("/dev/shm").ok();
@@ -79,7 +80,7 @@ fn prepare() -> io::Result<String> {
     Ok(kind.unwrap_or_default().to_owned())
 }
 
-/// Every task may execute and map what is trusted, and map memory.
+/// Every task may execute and map trusted files, and map memory.
 pub(crate) fn matrix() -> Matrix {
     let mut matrix = Matrix::default();
     matrix
@@ -110,7 +111,7 @@ pub(crate) fn class_of(programs: &GuardPrograms, path: &str) -> Result<Option<Ob
     programs.class_of(file.as_fd()).map_err(|error| told(path)(&error))
 }
 
-/// What came with the archive: this program, its libraries, their loader.
+/// Trusts everything in the archive: this program, its libraries and their loader.
 pub(crate) fn trust_the_archive(programs: &GuardPrograms) -> Result {
     let mut directories = vec!["/".to_owned()];
     while let Some(directory) = directories.pop() {
@@ -135,7 +136,7 @@ pub(crate) fn loader() -> Result<String> {
         .ok_or_else(|| "no loader in the archive".to_owned())
 }
 
-/// Runs `attempt` permissively, where it must happen, and enforcing, where it must be refused.
+/// Runs `attempt` in permissive mode, where it must happen, and in enforcing mode, where it must be refused.
 fn only_permissively(programs: &GuardPrograms, what: &str, attempt: impl Fn() -> Outcome) -> Result {
     mode(programs, Mode::Permissive)?;
     let control = attempt();
@@ -157,7 +158,7 @@ pub(crate) fn watch(programs: &GuardPrograms, act: impl FnOnce() -> Result) -> R
     Ok(seen.into_inner())
 }
 
-/// Either the kernel refuses, and that is known for what it is, or the proof finds out.
+/// Either the kernel refuses the programs with a known error, or the proof finds that it doesn't call them.
 fn not_in_force() -> Result {
     match GuardPrograms::load() {
         Err(error) => {
@@ -177,7 +178,7 @@ fn not_in_force() -> Result {
     expect("what has no class", &run(&copy("unclassified")?), &Outcome::Done)
 }
 
-/// What the proof says of programs that the kernel doesn't call.
+/// The proof's result for programs that the kernel doesn't call.
 fn unattached() -> Result {
     let programs = GuardPrograms::load().map_err(|error| told("load")(&error))?;
     mode(&programs, Mode::Enforce)?;
@@ -224,7 +225,7 @@ fn exempt_is_not_inherited(programs: &GuardPrograms) -> Result {
     mode(programs, Mode::Enforce)?;
     let map = || {
         let file = File::open(&stranger)?;
-        // SAFETY: needed because mapping is what is tried; a new mapping anywhere replaces none of ours.
+        // SAFETY: needed because the test makes a mapping. Sound: a new mapping at any address replaces none of ours.
         unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -246,7 +247,7 @@ fn exempt_is_not_inherited(programs: &GuardPrograms) -> Result {
     expect("what is executed by a child", &run(&stranger), &Outcome::Refused)
 }
 
-/// What is executed and mapped.
+/// Scenarios of files that are executed and mapped.
 fn files(programs: &GuardPrograms) {
     report("trusted-program-runs", || {
         let program = copy("trusted")?;
@@ -326,7 +327,7 @@ fn files(programs: &GuardPrograms) {
         let control = by_hand();
         mode(programs, Mode::Enforce)?;
         expect("permissive", &control, &Outcome::Done)?;
-        // The loader words it: "failed to map segment from shared object".
+        // The loader's message is "failed to map segment from shared object".
         ensure(matches!(by_hand(), Outcome::Failed(said) if said.contains("map")), "it was not refused")?;
         classify(programs, &program, TRUSTED)?;
         expect("classified", &by_hand(), &Outcome::Done)
@@ -335,7 +336,7 @@ fn files(programs: &GuardPrograms) {
         let interpreter = copy("interpreter")?;
         let script = "/work/script".to_owned();
         let _ = fs::remove_file(&script);
-        // The kernel hands over "act" and the script's own path; `nothing` is what is left when that is no act.
+        // The kernel passes "act" and the script's own path. A path that is no act does `nothing`.
         fs::write(&script, format!("#!{interpreter} act\n")).map_err(|error| error.to_string())?;
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(|error| error.to_string())?;
         let started =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A distribution's kernel: its package, fetched and, in part, unpacked into `target/guest`, installed nowhere.
+//! Gets a distribution's kernel: downloads its package and unpacks a part of it into `target/guest`, without installing it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,22 @@ use std::process::Command;
 
 use crate::place::directory;
 
-/// Debian's, then Ubuntu's: empty packages that depend on one with a version in its name. The first that is to be had is
-/// the oldest kernel that is booted.
+/// Debian's package, then Ubuntu's: empty packages that depend on one with a version in its name. The first that is
+/// available is the oldest kernel that is booted.
 const OLDEST: &[&str] =
     &["linux-image-cloud-amd64", "linux-image-virtual", "linux-image-kvm", "linux-image-generic"];
 
-/// Newer kernels have other hooks: where the distribution has one of these, it is the newest.
+/// Newer kernels have other hooks. If the distribution has one of these, it is the newest kernel.
 const NEWER: &[&str] = &["linux-image-6.12-cloud-amd64", "linux-image-virtual-hwe-24.04"];
 
-/// What is booted.
+/// The files for a boot.
 pub(crate) struct Kernel {
     pub(crate) image: PathBuf,
-    /// The drivers for overlays, for disks in memory, for quotas and for NFS; a kernel of the caller's own must have them built in.
+    /// The drivers for overlays, disks in memory, quotas and NFS. A kernel that the caller names must have them built in.
     pub(crate) drivers: Vec<PathBuf>,
 }
 
-/// A kernel that can be had.
+/// A kernel that is available.
 pub(crate) struct Named {
     /// For people: `6.12`.
     pub(crate) version: String,
@@ -30,7 +30,7 @@ pub(crate) struct Named {
     pub(crate) package: String,
 }
 
-/// Where they are below the kernel's directory of drivers.
+/// The drivers' directories below the kernel's directory of drivers, and their file names.
 const DRIVERS: [(&str, &str); 14] = [
     ("fs/overlayfs", "overlay.ko"),
     ("drivers/block", "brd.ko"),
@@ -48,7 +48,7 @@ const DRIVERS: [(&str, &str); 14] = [
     ("fs/nfs", "nfsv4.ko"),
 ];
 
-/// A part of another one in newer kernels.
+/// Part of another driver in newer kernels.
 const OLDER: (&str, &str) = ("fs/fscache", "fscache.ko");
 
 /// The kernels that can be booted, the newest first; at least one.
@@ -77,7 +77,7 @@ fn version(package: &str) -> String {
     start.split(['.', '-', '+']).take(2).collect::<Vec<_>>().join(".")
 }
 
-/// What apt said when its lists were what they are now: asking it takes a second of the processor each time.
+/// apt's answer for its present lists, from a file: asking apt takes a second of processor time.
 fn remembered() -> Option<Vec<String>> {
     let own = directory().join("packages");
     let asked = fs::metadata(&own).ok()?.modified().ok()?;
@@ -87,14 +87,14 @@ fn remembered() -> Option<Vec<String>> {
 }
 
 fn remember(packages: &[String]) {
-    // Another of this program may read it at this moment, so it is there at once; whoever finds none asks apt.
+    // Another run of this program may read the file now, so it is replaced at once. A run that finds no file asks apt.
     let partly = directory().join(format!("packages.{}", std::process::id()));
     let _asked_again = fs::create_dir_all(directory())
         .and_then(|()| fs::write(&partly, packages.join("\n")))
         .and_then(|()| fs::rename(&partly, directory().join("packages")));
 }
 
-/// The package with a version that an empty one depends on.
+/// The package with a version on which an empty package depends.
 fn versioned(name: &str) -> Option<String> {
     let output = Command::new("apt-cache").args(["depends", "--important", name]).output().ok()?;
     String::from_utf8_lossy(&output.stdout)
@@ -104,7 +104,7 @@ fn versioned(name: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Gets it, if it isn't here yet.
+/// Downloads the kernel if it isn't here yet.
 pub(crate) fn fetch(named: &Named) -> Result<Kernel, String> {
     if std::env::var_os("PALISADE_GUEST_KERNEL").is_some() {
         return Ok(Kernel { image: named.package.clone().into(), drivers: Vec::new() });
@@ -131,7 +131,8 @@ pub(crate) fn fetch(named: &Named) -> Result<Kernel, String> {
             name.starts_with(&format!("{package}_")) && name.ends_with(".deb")
         })
         .ok_or_else(|| format!("apt-get download left no {package}_*.deb in {}", cache.display()))?;
-    // Under another name until it is whole: a run may be stopped here. Other drivers are 100 MB that nobody loads.
+    // Unpack under another name until everything is there, because a run may be stopped here. Other drivers are 100 MB that
+    // no test loads.
     let partly = cache.join(format!("{package}.{}", std::process::id()));
     fs::create_dir_all(&partly).map_err(|error| format!("make {}: {error}", partly.display()))?;
     run(Command::new("sh")
@@ -145,10 +146,11 @@ pub(crate) fn fetch(named: &Named) -> Result<Kernel, String> {
         .arg(&partly)
         .arg("./boot/vmlinuz-*")
         .args(DRIVERS.map(|(place, name)| format!("*/kernel/{place}/{name}*")))
-        // A pattern that finds nothing makes tar fail: this one finds something in every kernel, and what only some have.
+        // A pattern without a match makes tar fail. This pattern matches in every kernel, and includes files that only some
+        // kernels have.
         .arg("*/kernel/fs/*/*fs*.ko*"))?;
     let _ = fs::remove_file(&downloaded);
-    // What an older version of this left.
+    // Left by an older version of this program.
     let _ = fs::remove_dir_all(&unpacked);
     fs::rename(&partly, &unpacked).map_err(|error| format!("move to {}: {error}", unpacked.display()))?;
     unpacked_kernel(&unpacked)

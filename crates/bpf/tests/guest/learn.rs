@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls that the kernel puts down by program, on kernels that aren't the host's.
+//! Tests the recording of calls by program, on kernels other than the host's.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -22,13 +22,13 @@ pub(crate) fn all() {
     report("learn-puts-down-what-programs-call", || {
         let programs = load()?;
         session(&programs, 1)?;
-        // What nobody asked for isn't put down.
+        // Calls are recorded only for a session.
         let first = pidfd_open(Pid::INIT, PidfdFlags::empty()).map_err(|errno| errno.to_string())?;
         ensure(end(&programs, first.as_fd(), 1)?.is_empty(), "a session that is over has calls")
     });
     report("learn-tells-a-task-from-the-one-before-it", || {
         let programs = load()?;
-        // Stacks in the kernel are used again at once, and each was somebody's who made the call already.
+        // The kernel reuses stacks at once, and the previous owner of each stack had already made the call.
         for number in 2..8 {
             let before = Command::new("/init").args(["act", "threads", "50"]).status();
             ensure(before.is_ok_and(|status| status.success()), "threads didn't call")?;
@@ -48,8 +48,8 @@ fn end(programs: &LearnPrograms, process: BorrowedFd<'_>, session: u32) -> Resul
     Ok(learned)
 }
 
-/// A launcher starts a program, a thread of which makes one call, and a child of which is another program that makes
-/// another.
+/// A launcher starts a program. One of its threads makes a call, and its child executes another program that makes another
+/// call.
 fn session(programs: &LearnPrograms, session: u32) -> Result {
     let (first, second) = (copy("first")?, copy("second")?);
     let failed = |error: io::Error| error.to_string();
@@ -75,7 +75,7 @@ fn session(programs: &LearnPrograms, session: u32) -> Result {
     ensure(one.inode == metadata.st_ino(), format!("{one:?}"))
 }
 
-/// The acts.
+/// The acts of the launcher and its programs.
 pub(crate) fn launch(program: &str, arguments: &[&str]) -> io::Result<()> {
     io::stdin().read_exact(&mut [0])?;
     ended(Command::new(program).arg("act").args(arguments).stdin(Stdio::null()))
@@ -86,7 +86,7 @@ pub(crate) fn thread_and_child(program: &str) -> io::Result<()> {
     ended(Command::new(program).args(["act", "sync"]))
 }
 
-/// One after another, each with a number of its own.
+/// Starts threads one after another, each with its own number.
 pub(crate) fn threads(times: usize) -> io::Result<()> {
     for _ in 0..times {
         let asked = std::thread::spawn(|| rustix::process::getpriority_process(None)).join();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Modes, generations, subjects, losses; and the programs' lives: dropped, pinned, opened again, cleared.
+//! Tests modes, generations, subjects and losses; and the programs' lives: dropped, pinned, opened again, cleared.
 
 use std::cell::Cell;
 use std::fs;
@@ -31,7 +31,7 @@ pub(crate) fn modes(programs: &GuardPrograms) {
         mode(programs, Mode::Enforce)?;
         ensure(events?.is_empty(), "something was reported")?;
         expect("enforcing", &run(&program), &Outcome::Refused)?;
-        // What changes meanwhile loses its class all the same.
+        // A change in this mode still removes the class.
         classify(programs, &program, TRUSTED)?;
         expect("classified", &run(&program), &Outcome::Done)?;
         mode(programs, Mode::Off)?;
@@ -89,7 +89,7 @@ pub(crate) fn modes(programs: &GuardPrograms) {
                 seen.set(seen.get() + u64::from(event.path.as_deref() == Some(program.as_bytes())))
             })
             .map_err(|error| told("listen")(&error))?;
-        // What earlier scenarios left.
+        // Events that earlier scenarios left.
         events.drain().map_err(|error| told("drain")(&error))?;
         seen.set(0);
         let outcome = std::thread::scope(|scope| {
@@ -111,7 +111,7 @@ pub(crate) fn modes(programs: &GuardPrograms) {
     });
 }
 
-/// A daemon's life in a child: everything loaded, pinned, enforcing; then it waits to be killed.
+/// A daemon's life in a child: loads everything, pins it and enforces; then waits to be killed.
 pub(crate) fn daemon() -> io::Result<()> {
     let start = || -> Result {
         let mut programs = load()?;
@@ -146,12 +146,12 @@ pub(crate) fn all() {
         ensure(line == "ready\n", format!("the daemon said {line:?}"))?;
         expect("without class", &run(&unclassified), &Outcome::Refused)?;
         expect("with class", &run(&trusted), &Outcome::Done)?;
-        // Nobody labels now: what was changed stays refused.
+        // No process labels now, so what was changed stays refused.
         drop(fs::File::options().append(true).open(&trusted).map_err(|error| format!("open: {error}"))?);
         expect("opened for writing", &run(&trusted), &Outcome::Refused)
     });
     report("reopened-after-restart", || {
-        // A pin that somebody removed is missed; what it stands for goes on as long as somebody holds it.
+        // A missing pin is noticed. The link behind it stays in force as long as it is held.
         let link = pins.directory().join("link-palisade_exec");
         let aside = pins.directory().join("aside");
         fs::rename(&link, &aside).map_err(|error| format!("move a pin: {error}"))?;
@@ -183,7 +183,7 @@ pub(crate) fn all() {
     });
 }
 
-/// The kernel detaches in its own time.
+/// Waits, because the kernel detaches programs some time later.
 pub(crate) fn eventually(what: &str, attempt: impl Fn() -> Outcome, expected: &Outcome) -> Result {
     let end = Instant::now() + crate::daemon::PATIENCE;
     while attempt() != *expected && Instant::now() < end {

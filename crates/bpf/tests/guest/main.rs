@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guard's programs in a guest of their own: a virtual machine without acceleration, a distribution's kernel, and
-//! this program as process 1. Hosts whose kernel refuses programs for its security hooks can test them so.
+//! Tests the guard's programs in a guest: a virtual machine without acceleration, with a distribution's kernel, and this
+//! program as process 1. So the tests also run on hosts whose own kernel accepts no programs for its security hooks.
 //!
-//! Each boot is a test, `guest::KERNEL::KIND`, by the options of libtest (`--list`, `--exact`): a runner may start
-//! several of this program at once, of which two boot at a time. Everything that `scenarios.list` has for the kind must
-//! be reported `ok`. `PALISADE_TEST_HAS` without `guest`: not run.
+//! Each boot is a test, `guest::KERNEL::KIND`, with the options of libtest (`--list`, `--exact`). A test runner may start
+//! this program several times at once; two boots run at a time. Everything that `scenarios.list` names for the kind must be
+//! reported `ok`. If `PALISADE_TEST_HAS` lacks `guest`, the tests don't run.
 //!
-//! `PALISADE_GUEST_KERNELS=all` boots the distribution's oldest kernel too, `PALISADE_GUEST_KERNEL` names an image
-//! instead, `PALISADE_GUEST_BOOT` the only kind of boot.
+//! `PALISADE_GUEST_KERNELS=all` boots the distribution's oldest kernel too; `PALISADE_GUEST_KERNEL` names an image to boot
+//! instead; `PALISADE_GUEST_BOOT` names the only kind of boot.
 #![expect(clippy::expect_used, reason = "a test dies of what it doesn't find")]
 
 mod act;

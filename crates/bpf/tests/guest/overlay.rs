@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Containers' file systems; and inodes that the kernel forgets, which it does with an overlay's and not with a
-//! tmpfs's.
+//! Tests containers' file systems, and inodes that the kernel drops from its cache, which it does for an overlay and not
+//! for a tmpfs.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ pub(crate) fn all(programs: &GuardPrograms) {
         expect("only its layer's file has a class", &by_layer, &Outcome::Refused)?;
         expect("classified", &run(PROGRAM), &Outcome::Done)?;
         expect("mapped", &act(&["map", PROGRAM]), &Outcome::Done)?;
-        // What is mapped is the layer's file.
+        // The mapped file is the layer's file.
         expect("mapped, then executable", &act(&["protect", PROGRAM]), &Outcome::Done)?;
         drop(File::options().append(true).open(PROGRAM).map_err(|error| format!("open: {error}"))?);
         expect("opened for writing", &run(PROGRAM), &Outcome::Refused)
@@ -37,7 +37,7 @@ pub(crate) fn all(programs: &GuardPrograms) {
         classify(programs, PROGRAM, TRUSTED)?;
         expect("classified", &run(PROGRAM), &Outcome::Done)?;
         let forgotten = || {
-            // What can't be forgotten is seen by what comes of it.
+            // If the cache can't be dropped, the result of `run` shows it.
             let _ = fs::write("/proc/sys/vm/drop_caches", "2");
             run(PROGRAM)
         };
@@ -47,7 +47,7 @@ pub(crate) fn all(programs: &GuardPrograms) {
     });
 }
 
-/// Loads a driver of the archive, if it isn't there already.
+/// Loads a driver from the archive, unless it is there already.
 pub(crate) fn load_driver(name: &str, parameters: &CStr) -> Result {
     for (end, flags) in [("ko", 0), ("packed", PACKED)] {
         let path = format!("/{name}.{end}");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What several of this program share: `target/guest` with kernels and archives, made by one of them, and two seats.
+//! What several runs of this program share: `target/guest`, with kernels and archives that one of them makes, and two
+//! seats.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,10 +9,10 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// So many machines run at a time, whoever started them: each has two processors and 768 MB.
+/// How many machines run at a time on this host, in all runs: each has two processors and 768 MB.
 pub(crate) const AT_ONCE: usize = 2;
 
-/// `target/guest` of the clone that this was built in.
+/// `target/guest` of the repository clone in which this program was built.
 pub(crate) fn directory() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it is target/tmp").join("guest")
 }
@@ -26,15 +27,15 @@ fn lock(name: &str, operation: FlockOperation) -> io::Result<Option<File>> {
     }
 }
 
-/// Does what only one may do at a time; the others find it done.
+/// Does work that only one run may do at a time; the others find it done.
 pub(crate) fn prepare<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let locked = lock("lock", FlockOperation::LockExclusive);
     let _locked = locked.map_err(|error| format!("lock {}: {error}", directory().display()))?;
     work()
 }
 
-/// Waits for one of the seats, which is taken as long as the result lives. Its holder ends by itself: a machine has a
-/// limit.
+/// Waits for one of the seats. The seat is held until the result is dropped. A seat always becomes free, because a machine
+/// has a time limit.
 pub(crate) fn seat() -> File {
     loop {
         for number in 0..AT_ONCE {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a user who has used up a disk quota is told by the kernel, and by the broker.
+//! Compares the errors that the kernel and the broker report to a user who has used up a disk quota.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -42,14 +42,14 @@ pub(crate) fn all() {
     });
 }
 
-/// What the act says, as the user, in a directory of its own.
+/// The output of the act, run as the user in an own directory.
 fn used_up(command: &mut Command) -> Result<String> {
     let (one, other) = (format!("{PLACE}/one"), format!("{PLACE}/other"));
     let make = || -> io::Result<()> {
         let _none_yet = fs::remove_dir_all(&one);
         fs::create_dir(&one)?;
         std::os::unix::fs::chown(&one, Some(USER), Some(USER))?;
-        // Root's, and for everybody to write to.
+        // Root's file, writable for every user.
         fs::write(&other, "other")?;
         fs::set_permissions(&other, fs::Permissions::from_mode(0o666))
     };
@@ -77,7 +77,8 @@ struct Quota {
 fn limit() -> io::Result<()> {
     // `QCMD(Q_SETQUOTA, USRQUOTA)`; limits of blocks and of files are valid.
     let quota = Quota { blocks: [BLOCKS, 0], files: [FILES, 0], valid: 1 | 4, ..Quota::default() };
-    // SAFETY: needed because rustix doesn't have it; the kernel reads the structure, which is as it expects, and the path.
+    // SAFETY: needed because rustix lacks the call. Sound: the kernel reads the structure, which has the layout that it
+    // expects, and the path.
     let done = unsafe {
         libc::quotactl(
             0x80_0008 << 8,
@@ -89,7 +90,7 @@ fn limit() -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// As a child: makes calls of all kinds that need a file or a block, with and without any left.
+/// As a child: makes all kinds of calls that need a file or a block, with and without any left.
 pub(crate) fn use_up() -> io::Result<()> {
     let tell = |what: &str, came: io::Result<()>| {
         let name = match came.map_err(|error| error.raw_os_error()) {
@@ -136,7 +137,7 @@ pub(crate) fn use_up() -> io::Result<()> {
     let far = "x".repeat(200);
     tell("link without a block", std::os::unix::fs::symlink(&far, "late"));
     tell("file without a block", new("late"));
-    // What is somebody else's is somebody else's to pay for.
+    // Writing another user's file uses that user's quota.
     tell("other", fs::write("../other", "written"));
     tell("give back", File::create("1").map(drop));
     tell("directory", fs::create_dir("later"));
@@ -145,6 +146,7 @@ pub(crate) fn use_up() -> io::Result<()> {
 }
 
 fn truncate(path: &CStr, size: i64) -> io::Result<()> {
-    // SAFETY: needed because a descriptor would be another call, which no broker answers; the path ends.
+    // SAFETY: needed because truncating by a descriptor would be another call, which no broker answers. Sound: the path
+    // ends with a zero.
     if unsafe { libc::truncate(path.as_ptr(), size) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a scenario tries something and says what came of it.
+//! How a scenario tries something and reports the outcome.
 
 use std::fmt::Display;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Before each report on the console, which the kernel writes to as well.
+/// Precedes each report on the console, because the kernel writes there as well.
 pub(crate) const MARK: &str = "palisade-guest: ";
 
 /// Why a scenario failed.
@@ -23,19 +23,19 @@ pub(crate) fn report(name: &str, scenario: impl FnOnce() -> Result) {
     }
 }
 
-/// What came of trying.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It happened.
     Done,
     /// EPERM.
     Refused,
-    /// Something else, which proves nothing either way.
+    /// Another error, which proves nothing.
     Failed(String),
 }
 
 impl Outcome {
-    /// EPERM, or an error.
+    /// Checks that the outcome is EPERM.
     pub(crate) fn refused(&self) -> Result {
         expect("it", self, &Self::Refused)
     }
@@ -64,18 +64,18 @@ pub(crate) fn run(program: &str) -> Outcome {
     execute(program, &["act", "nothing"])
 }
 
-/// Has a trusted copy of this program do something.
+/// Lets a trusted copy of this program do something.
 pub(crate) fn act(arguments: &[&str]) -> Outcome {
     let all: Vec<&str> = ["act"].iter().chain(arguments).copied().collect();
     execute("/init", &all)
 }
 
-/// The outcome must be `expected`; `what` says of what.
+/// Checks that the outcome is `expected`; `what` describes the attempt.
 pub(crate) fn expect(what: &str, found: &Outcome, expected: &Outcome) -> Result {
     if found == expected { Ok(()) } else { Err(format!("{what}: {found:?}, expected {expected:?}")) }
 }
 
-/// Every outcome must be `expected`.
+/// Checks that every outcome is `expected`.
 pub(crate) fn expect_each(what: &str, found: &[Outcome], expected: &Outcome) -> Result {
     if found.iter().all(|found| found == expected) {
         Ok(())
@@ -84,7 +84,7 @@ pub(crate) fn expect_each(what: &str, found: &[Outcome], expected: &Outcome) -> 
     }
 }
 
-/// It must hold.
+/// Checks that it holds.
 pub(crate) fn ensure(holds: bool, what: impl Display) -> Result {
     if holds { Ok(()) } else { Err(what.to_string()) }
 }
@@ -102,7 +102,7 @@ pub(crate) fn told(what: &str) -> impl Fn(&dyn std::error::Error) -> String {
     }
 }
 
-/// A copy of this program below `/work`, with whatever was there before gone.
+/// A new copy of this program below `/work`, instead of any earlier file.
 pub(crate) fn copy(name: &str) -> Result<String> {
     let path = format!("/work/{name}");
     let make = || -> io::Result<()> {

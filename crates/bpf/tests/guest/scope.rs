@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scopes with a real palisaded and a real `palisade scope`, where the kernel calls programs at its security hook, and
-//! (`plain`) where it doesn't.
+//! Tests scopes with a real palisaded and a real `palisade scope`, on a kernel that calls programs at its security hook,
+//! and (`plain`) on one that doesn't.
 //!
 //! - [`attempt`]: ways to have a program run
-//! - [`evasions`]: each, outside of a scope and inside
-//! - [`lives`]: the daemon killed, programs taken over and cleared
-//! - [`plain`]: what older kernels lack, one by one
+//! - [`evasions`]: tries each way outside of a scope and inside
+//! - [`lives`]: the daemon is killed, its programs are reused and cleared
+//! - [`plain`]: the features that older kernels lack, one by one
 
 pub(crate) mod attempt;
 mod evasions;
@@ -42,7 +42,7 @@ impl Daemon {
             .map_err(failed("settings"))?;
         let log = File::options().create(true).append(true).open(LOG).map_err(failed("log"))?;
         let child = Command::new(DAEMON)
-            // A system call that it should not need ends it.
+            // A system call that the daemon should not need ends it.
             .args(["--only", "scopes", "--other-calls", "kill"])
             .args(options)
             .stdin(Stdio::null())
@@ -70,7 +70,7 @@ impl Daemon {
     }
 }
 
-/// A daemon for one scenario; whatever comes of that, nothing of it is left.
+/// A daemon for one scenario. Afterwards nothing of it is left, whatever the result is.
 pub(crate) fn served(settings: &str, options: &[&str], scenario: impl FnOnce() -> Result) -> Result {
     let daemon = Daemon::start(settings, options)?;
     let result = scenario();
@@ -102,7 +102,7 @@ pub(crate) fn status() -> Result<Status> {
     }
 }
 
-/// What is remembered.
+/// The remembered events.
 pub(crate) fn events() -> Result<Vec<Event>> {
     let mut connection = converse()?;
     let request = Request::Follow { scope: None, past: true, end: true, refused: false };
@@ -121,7 +121,7 @@ pub(crate) fn is_at(event: &Event, path: &str) -> bool {
     event.object.path() == Some(path)
 }
 
-/// What only a scope's event has.
+/// The part of an event that only a scope's event has.
 pub(crate) fn detail(event: &Event) -> Result<&Detailed> {
     match &event.detail {
         Detail::Scope(detail) => Ok(detail),
@@ -129,7 +129,7 @@ pub(crate) fn detail(event: &Event) -> Result<&Detailed> {
     }
 }
 
-/// Waits until something that happened is so.
+/// Waits for an event that matches.
 pub(crate) fn told(what: &str, so: impl Fn(&Event) -> bool) -> Result<Event> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -169,7 +169,7 @@ pub(crate) fn scope(words: &[&str]) -> Result<Ended> {
     command(&[&[PALISADE, "scope"], words].concat())
 }
 
-/// The same, and it must be done.
+/// The same; fails unless the request is done.
 pub(crate) fn done(words: &[&str]) -> Result<String> {
     let ended = scope(words)?;
     ensure(ended.code == Some(0), format!("palisade scope {words:?}: {ended:?}"))?;
@@ -181,14 +181,14 @@ pub(crate) fn lines(expected: &[(&str, &str)]) -> String {
     expected.iter().map(|(attempt, outcome)| format!("{attempt} {outcome}\n")).collect()
 }
 
-/// Attempts outside of any scope, where each must run.
+/// Makes attempts outside of any scope, where each must run.
 pub(crate) fn outside(attempts: &[&str]) -> Result {
     let ended = command(&[&["/init", "act", "attempts"], attempts].concat())?;
     let all: Vec<_> = attempts.iter().map(|attempt| (*attempt, "ran")).collect();
     ensure(ended.out == lines(&all), format!("outside: {ended:?}"))
 }
 
-/// Attempts in a scope of their own, with these options, and what must come of each.
+/// Makes attempts in a scope of their own with these options; each must have the given outcome.
 pub(crate) fn inside(options: &[&str], expected: &[(&str, &str)]) -> Result {
     let attempts: Vec<&str> = expected.iter().map(|(attempt, _)| *attempt).collect();
     let ended = scope(&[&["run"], options, &["--", "/init", "act", "attempts"], &attempts].concat())?;
@@ -200,7 +200,7 @@ pub(crate) fn inside(options: &[&str], expected: &[(&str, &str)]) -> Result {
     Err(format!("inside: {ended:?}; expected {expected:?}; told: {:?}", told.collect::<Vec<_>>()))
 }
 
-/// A process that waits before it tries.
+/// A process that waits before it makes its attempts.
 pub(crate) struct Waiting(Child, BufReader<ChildStdout>);
 
 impl Waiting {
@@ -223,7 +223,7 @@ impl Waiting {
         self.0.id()
     }
 
-    /// Lets it go on: this must come of its attempts.
+    /// Lets it continue; its attempts must have these outcomes.
     pub(crate) fn go(mut self, expected: &[(&str, &str)]) -> Result {
         let go = self.0.stdin.take().ok_or("no input")?.write_all(b"\n");
         let mut said = String::new();
@@ -238,7 +238,7 @@ pub(crate) fn all() {
         println!("cannot prepare: {error}");
         return;
     }
-    // One for all of these: without acceleration loading the programs takes longer than what is tried.
+    // One daemon for all of these: without acceleration, loading the programs takes longer than the attempts.
     let mut daemon = None;
     report("scope-says-that-it-refuses", || {
         daemon = Some(Daemon::start(&evasions::settings("audit")?, &[])?);
@@ -256,7 +256,7 @@ pub(crate) fn all() {
     report("scope-rare-calls-told", rare_calls);
     evasions::all();
     report("scope-orderly-end-leaves-nothing", || {
-        // Orphans that were tried are this process's to wait for: until then they are listed.
+        // This process must wait for orphans of the attempts: until then they are listed.
         while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
         let end = Instant::now() + PATIENCE;
         while !done(&["list"])?.is_empty() && Instant::now() < end {
@@ -322,7 +322,7 @@ fn depths() -> Result {
     Ok(())
 }
 
-/// Without a hierarchy it says so and starts nothing; with one, nobody below leaves.
+/// Without a cgroup hierarchy the daemon reports that and starts nothing; with one, no process inside can leave.
 fn control_group() -> Result {
     use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
     let attempts = [
@@ -356,7 +356,7 @@ fn control_group() -> Result {
     result
 }
 
-/// A table with room for four: what is beyond is marked in the tasks, and refused like the others.
+/// A table with room for four: further processes are marked in task storage, and refused like the others.
 fn overflow() -> Result {
     use palisade_bpf::scope::{Depth, Outcome, Scope, ScopePrograms, Verdict};
     let tried = || -> std::result::Result<(), Box<dyn std::error::Error>> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of another machine's that is watched by name: an NFS server, the kernel's own, which stops answering.
+//! Tests files of another machine that are watched: an NFS server (the kernel's own) that stops answering.
 
 use std::fs;
 use std::io;
@@ -13,11 +13,11 @@ use rustix::process::Signal;
 use crate::daemon::{Daemon, UNTRUSTED, said};
 use crate::scenario::{Outcome, Result, ensure, expect, report, run};
 
-/// Not watched: it is another machine's elsewhere.
+/// Not watched: on a real network this directory would be on another machine.
 const EXPORTED: &str = "/spared/export";
 const PLACE: &str = "/nfs";
 const SERVER: &str = "/proc/fs/nfsd";
-/// In the order in which they need each other. Not every kernel has all of them.
+/// In the order of their dependencies. Not every kernel has all of them.
 const DRIVERS: [&str; 11] = [
     "netfs",
     "fscache",
@@ -31,9 +31,9 @@ const DRIVERS: [&str; 11] = [
     "nfs",
     "nfsv4",
 ];
-/// Longer nobody else may wait. The machine is emulated, and slower than any other.
+/// The longest that other processes may wait. The machine is emulated, and slower than a real one.
 const WAIT: Duration = Duration::from_secs(4);
-/// So long it is looked at.
+/// How long the test observes.
 const SILENCE: Duration = Duration::from_secs(10);
 
 pub(crate) fn all() {
@@ -48,7 +48,7 @@ fn write(path: &str, text: &str) -> io::Result<()> {
     fs::write(path, text).map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
-/// The kernel's server, and its client.
+/// Starts the kernel's server and mounts it.
 fn serve() -> io::Result<()> {
     for driver in DRIVERS {
         crate::overlay::load_driver(driver, c"").map_err(io::Error::other)?;
@@ -60,15 +60,17 @@ fn serve() -> io::Result<()> {
     write(&format!("{EXPORTED}/one"), "served\n")?;
     rustix::mount::mount("nfsd", SERVER, "nfsd", MountFlags::empty(), None)?;
     write(&format!("{SERVER}/versions"), "-3 +4\n")?;
-    // It asks nobody: what it would ask for is told before. Until when, in seconds since 1970. Of the export: its options (by number,
-    // from any port, asynchronous, no check of subtrees), who nobody is, and its number.
+    // The server asks no helper process, because the answers are set in advance. Each is valid until a time in seconds
+    // since 1970. The export has its options (by number, from any port, asynchronous, no check of subtrees), the ids of the
+    // user nobody, and its number.
     write("/proc/net/rpc/auth.unix.ip/channel", "nfsd 127.0.0.1 4000000000 127.0.0.1\n")?;
     write(
         "/proc/net/rpc/nfsd.export/channel",
         &format!("127.0.0.1 {EXPORTED} 4000000000 {} 65534 65534 0\n", 0x2412),
     )?;
     write("/proc/net/rpc/nfsd.fh/channel", &format!("127.0.0.1 1 \\x00000000 4000000000 {EXPORTED}\n"))?;
-    // Nobody has to be waited for who had something open before: not for longer than must be, in seconds.
+    // The server waits for clients that had files open before a restart; set the shortest time that is possible, in
+    // seconds.
     for time in ["nfsv4leasetime", "nfsv4gracetime"] {
         write(&format!("{SERVER}/{time}"), "10\n")?;
     }
@@ -79,21 +81,21 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Has the loopback device carry something.
+/// Enables the loopback device.
 fn up() -> io::Result<()> {
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     // `struct ifreq`: a name, and flags.
     let mut request = [0_u8; 40];
     request[..2].copy_from_slice(b"lo");
     request[16..18].copy_from_slice(&1_u16.to_ne_bytes());
-    // SAFETY: needed because rustix doesn't have `SIOCSIFFLAGS`; the kernel reads a structure of that size.
+    // SAFETY: needed because rustix lacks `SIOCSIFFLAGS`. Sound: the kernel reads a structure of that size.
     match unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, request.as_ptr()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Somebody who opens a file of it.
+/// A process that opens a file of the mount.
 fn open(name: &str) -> Result<Child> {
     Command::new("/init")
         .args(["act", "open", &format!("{PLACE}/{name}")])
@@ -112,7 +114,7 @@ fn stop_answering() -> Result {
     })?;
     let opened = open("one")?.wait().map_err(|error| format!("wait: {error}"))?;
     ensure(opened.success(), "it isn't opened while the server answers")?;
-    // Without threads there is no server: its clients ask again and again.
+    // Without threads the server answers nothing: its clients ask again and again.
     write(&threads(), "0\n").map_err(|error| format!("end the server: {error}"))?;
     let from = said().len();
     let mut waiting = open("one")?;
@@ -131,7 +133,7 @@ fn stop_answering() -> Result {
     let told = told.get(from..).unwrap_or_default();
     let alarm = told.contains("alarm: questions have been lying unread");
     ensure(alarm, format!("nothing was said of it: {told}"))?;
-    // Nobody answers those who wait any more, and what is mounted can't be unmounted: the guest ends with them.
+    // The waiting processes never get an answer, and the mount can't be unmounted. They end with the guest.
     let _ended = waiting.kill();
     daemon.signal(Signal::KILL)
 }

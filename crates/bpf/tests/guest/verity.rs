@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `integrity = "verity"`: files on a disk in memory with an ext4 of the host's `mkfs.ext4`, some of them protected.
+//! Tests `integrity = "verity"`: files on a disk in memory with an ext4 of the host's `mkfs.ext4`, some of them protected.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,12 +18,12 @@ use crate::scenario::{Outcome, Result, ensure, execute, expect, report};
 const PLACE: &str = "/verity";
 const PROTECTED: &str = "/verity/protected.script";
 const PLAIN: &str = "/verity/plain.script";
-/// Protected, and something else than the database says, of the same size.
+/// Protected, with content that differs from the database and has the same size.
 const OTHER: &str = "/verity/other.script";
 
 const RULES: &str = "/etc/palisade/guard.d/10-verity.rules";
 
-/// `struct fsverity_enable_arg` of `linux/fsverity.h`; what is zero here isn't wanted.
+/// `struct fsverity_enable_arg` of `linux/fsverity.h`; members that are zero here aren't used.
 #[repr(C)]
 struct Enable {
     version: u32,
@@ -32,19 +32,20 @@ struct Enable {
     rest: [u32; 29],
 }
 
-/// Has fs-verity protect a file from now on.
+/// Protects a file by fs-verity from now on.
 fn protect(path: &str) -> Result {
     let file = File::open(path).map_err(|error| format!("open {path}: {error}"))?;
     let argument = Enable { version: 1, hash_algorithm: 1, block_size: 4096, rest: [0; 29] };
     // `FS_IOC_ENABLE_VERITY`: `_IOW('f', 133, struct fsverity_enable_arg)`.
-    // SAFETY: needed because rustix doesn't have it; the kernel reads the structure, which has the size that it expects.
+    // SAFETY: needed because rustix lacks the call. Sound: the kernel reads the structure, which has the size that it
+    // expects.
     match unsafe { libc::ioctl(file.as_raw_fd(), 0x4080_6685, &raw const argument) } {
         0 => Ok(()),
         _ => Err(format!("protect {path}: {}", io::Error::last_os_error())),
     }
 }
 
-/// Three scripts, and what the database is to say of them.
+/// Makes three scripts, and their entries in the database.
 fn prepare() -> Result {
     VERITY.mount(PLACE)?;
     let make = || -> io::Result<()> {
@@ -60,7 +61,7 @@ fn prepare() -> Result {
         }
         File::options().append(true).open("/etc/palisade/guard.trust")?.write_all(trusted.as_bytes())?;
         fs::create_dir_all("/etc/palisade/guard.d")?;
-        // Nothing else here is on a file system that could protect it.
+        // No other file here is on a file system that could protect it.
         let rules = "allow perm=any all : trust=1\ndeny_audit perm=execute all : dir=/verity/\nallow perm=any all : all\n";
         fs::write(RULES, rules)
     };
@@ -73,7 +74,7 @@ fn run(path: &str) -> Outcome {
     execute(path, &[])
 }
 
-/// With this integrity, and the database as it is by now.
+/// Runs `then` with this integrity setting and the present database.
 fn guarded(integrity: &str, then: impl FnOnce() -> Result) -> Result {
     let daemon = Daemon::start(&format!("trust.integrity = \"{integrity}\""), in_force)?;
     let found = crate::daemon::status()?.integrity;
@@ -100,7 +101,7 @@ pub(crate) fn all() {
         })
     });
     report("daemon-sha256-asks-for-no-protection", || {
-        // Under its name again, and not protected any more.
+        // The file has its name again, and isn't protected any more.
         let again = || -> io::Result<()> {
             let text = fs::read(PLAIN)?;
             fs::remove_file(PLAIN)?;

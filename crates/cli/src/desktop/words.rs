@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What has become of an application's files, and what there is to know about them, for people.
+//! The output of `palisade desktop` for people: what happened to an application's files, and notes about them.
 
 use palisade_desktop::note::{Lost, Note};
 use palisade_desktop::status::{Report, State};
@@ -27,7 +27,7 @@ const fn state(state: State) -> &'static str {
     }
 }
 
-/// What has become of the files.
+/// Says what happened to the files.
 pub(super) fn outcome(name: &str, word: &str, outcome: &Outcome) -> String {
     let mut text = format!("{}: {word}\n", harmless(name));
     let mut line = |what: &str, path: &Path| {
@@ -51,7 +51,7 @@ pub(super) fn outcome(name: &str, word: &str, outcome: &Outcome) -> String {
     text
 }
 
-/// One note.
+/// The text of one note.
 pub(super) fn note(note: &Note) -> String {
     match note {
         Note::NotOnPath { directory, name } => {
@@ -86,7 +86,7 @@ pub(super) fn note(note: &Note) -> String {
     }
 }
 
-/// What is enabled, and whether it is still as it was made.
+/// Says what is enabled, and whether it is still as it was made.
 pub(super) fn report(report: &Report) -> String {
     let mut text = format!(
         "{}: {}\n",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All protected names, in words.
+//! Lists all protected names in words.
 
 use crate::verb::{self, Failure, YES};
 use palisade::Situation;
@@ -9,7 +9,7 @@ use palisade_policy::{Content, Strength};
 use palisade_text::harmless;
 use std::fmt::Write as _;
 
-/// Lists and prints.
+/// Lists and prints the names.
 pub(crate) fn explain(situation: &Situation, json: bool) -> Result<u8, Failure> {
     verb::tell(json, &NamesExplanation::of(situation)?, words)?;
     Ok(YES)
@@ -51,7 +51,7 @@ fn words(explanation: &NamesExplanation) -> String {
     for group in free.chunk_by(|a, b| a.group == b.group) {
         put(&format!("not protected: {}", group.first().map_or("", |name| &name.group)), group);
     }
-    // The same ones for all names that have any.
+    // All names that have exceptions have the same ones.
     if let Some(name) = explanation.names.iter().find(|name| !name.except_below.is_empty()) {
         let below = name.except_below.join(", ");
         let _infallible = writeln!(text, "\nnames that repositories carry aren't protected below {below}");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What palisaded is told: what it says of it, in words.
+//! Sends palisaded requests that change something, and prints its answers.
 
-use super::{Exit, GuardError, Places};
-use crate::verb::{Failure, NO, YES};
+use super::{GuardError, Places};
+use crate::verb::{Exit, Failure, NO, YES};
 use crate::{output, watch};
 use clap::ValueHint;
 use palisade_protocol::client::{self, Client, DaemonError};
@@ -10,7 +10,7 @@ use palisade_protocol::guard::{Request, Response};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often it is looked whether a trial is over.
+/// How often `--wait` checks whether the trial is over.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// What to try.
@@ -30,20 +30,20 @@ pub(super) struct Try {
     wait: bool,
 }
 
-/// Tells the daemon to do something.
+/// Sends the daemon a request, and prints the answer.
 pub(super) fn tell(places: &Places, request: &Request) -> Exit {
     said(client::ask(&places.socket, request)?)?;
     Ok(YES)
 }
 
-/// Says what the daemon says.
+/// Prints the daemon's answer.
 pub(super) fn said(response: Response) -> Result<(), GuardError> {
     let Response::Done { said } = response else { return Err(GuardError::Daemon(DaemonError::Strange)) };
     output::say(&format!("{}\n", palisade_text::harmless(&said)));
     Ok(())
 }
 
-/// Enforces for a while. With `--wait` it answers 1 if it went back.
+/// Enforces for a limited time. With `--wait` it returns 1 if the daemon went back to the earlier mode.
 pub(super) fn attempt(places: &Places, options: &Try) -> Exit {
     let rules = options.rules.as_deref().map(text).transpose()?;
     let seconds = options.time.as_secs();
@@ -73,7 +73,7 @@ pub(super) fn attempt(places: &Places, options: &Try) -> Exit {
     }
 }
 
-/// A path as the daemon, which works elsewhere, can find it.
+/// An absolute path as text: the daemon's working directory differs from this process's.
 pub(super) fn text(path: &std::path::Path) -> Result<String, Failure> {
     let absolute = std::path::absolute(path).map_err(|source| Failure::Cwd { source })?;
     absolute.into_os_string().into_string().map_err(|path| GuardError::NotText { path: path.into() }.into())

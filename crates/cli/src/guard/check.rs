@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard check`: whether settings and rules can be understood.
+//! `palisade guard check`: says whether settings and rules are valid.
 
-use super::{Exit, Places, count};
+use super::{Places, count};
 use crate::output;
-use crate::verb::{self, NO, YES};
+use crate::verb::{self, Exit, NO, YES};
 use palisade_guard::check::{Checked, Mistake};
 use palisade_text::harmless;
 use serde::Serialize;
@@ -13,18 +13,18 @@ use std::path::Path;
 #[derive(Serialize)]
 struct Document {
     valid: bool,
-    /// How many rules there are, if they can be understood.
+    /// How many rules there are, if they are valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<usize>,
-    /// Where they are from.
+    /// The file or directory that they are from.
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     errors: Vec<Mistake>,
-    /// How many more there are.
+    /// How many more errors there are.
     more: usize,
 }
 
-/// Answers yes if all can be understood.
+/// Returns yes if everything is valid.
 pub(super) fn check(places: &Places, path: Option<&Path>, json: bool) -> Exit {
     let checked = Checked::of(&places.config, path);
     let valid = checked.errors.is_empty();

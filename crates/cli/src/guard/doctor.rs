@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of the guard works on this kernel. Nothing of it is needed for launches.
+//! Checks which parts of the guard work on this kernel. Launches need none of them.
 
 use palisade::examination::Check;
 use palisade_protocol::client::{self, DaemonError};
@@ -12,7 +12,7 @@ use std::path::Path;
 /// The kernel's security modules that are in force.
 const MODULES: &str = "/sys/kernel/security/lsm";
 
-/// What can be asked, and whether it is.
+/// The checks and their results.
 pub(crate) fn doctor() -> Vec<Check> {
     vec![permission_events(), lsm(), daemon()]
 }
@@ -21,7 +21,7 @@ fn check(name: &'static str, have: Have, what: Option<String>, remedy: Option<&s
     Check { name, have, fatal: false, what, remedy: remedy.map(str::to_owned) }
 }
 
-/// A group without marks is asked nothing, so making one shows that it can be made and hurts nobody.
+/// Tests whether a fanotify group can be made. A group without marks gets no events, so the test disturbs no process.
 fn permission_events() -> Check {
     let name = "guard: the kernel asks about opens and execs (fanotify)";
     match Gate::new(false) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why the guard doesn't do what it is asked, or nothing can be said of it.
+//! Why the guard doesn't do what the user asks, or why nothing is known about it.
 
 use palisade_guard::setup::SetupError;
 use palisade_guard::trust::{build, edit, filter, import, rebuild, store, verify};
@@ -8,16 +8,16 @@ use palisade_text::Show as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why not.
+/// Why a verb of the guard fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GuardError {
-    /// The daemon.
+    /// The daemon reports an error or can't be reached.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// Settings or rules.
+    /// Settings or rules are wrong.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// A path can't be said to the daemon.
+    /// A path can't be sent to the daemon.
     #[error("can't ask palisaded about {path:?}: its name isn't text")]
     NotText {
         /// The path.
@@ -35,19 +35,19 @@ pub(crate) enum GuardError {
         /// Where it would be.
         state: PathBuf,
     },
-    /// The trust database.
+    /// The trust database can't be read.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// Writing it.
+    /// The trust database can't be written.
     #[error(transparent)]
     Build(#[from] build::Error),
-    /// Trust files.
+    /// Trust files can't be changed.
     #[error(transparent)]
     Edit(#[from] edit::Error),
-    /// What is trusted can't be found out.
+    /// What is trusted can't be determined.
     #[error(transparent)]
     Import(#[from] import::Error),
-    /// The filter of what is.
+    /// The filter of trusted files is wrong.
     #[error("{}: {source}", path.shown())]
     Filter {
         /// Its file.
@@ -55,13 +55,13 @@ pub(crate) enum GuardError {
         /// What is wrong with it.
         source: filter::Error,
     },
-    /// Nothing of that name is trusted.
+    /// No trust file lists that name.
     #[error("no trust file names {} or anything below it", path.shown())]
     NotListed {
         /// The path.
         path: PathBuf,
     },
-    /// Nobody can be answered.
+    /// The address can't be served.
     #[error("can't answer at {address}: {source}")]
     Serve {
         /// Where.
@@ -69,7 +69,7 @@ pub(crate) enum GuardError {
         /// Why not.
         source: std::io::Error,
     },
-    /// A source that there is none of.
+    /// No trusted file has this source.
     #[error("nothing is trusted because of {name:?}")]
     NoSource {
         /// What was asked for.
@@ -78,7 +78,7 @@ pub(crate) enum GuardError {
 }
 
 impl GuardError {
-    /// Its class, for programs.
+    /// The error's class, for programs.
     pub(crate) fn class(&self) -> &str {
         match self {
             Self::Daemon(error) => error.class(),

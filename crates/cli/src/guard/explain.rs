@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard explain`: what would become of an open or exec, and why.
+//! `palisade guard explain`: says whether an open or exec would be allowed, and why.
 
-use super::{Exit, GuardError, Places, change, files};
+use super::{GuardError, Places, change, files};
 use crate::output;
 use crate::palisaded;
-use crate::verb::{self, Failure, NO, YES};
+use crate::verb::{self, Exit, Failure, NO, YES};
 use clap::ValueHint;
 use palisade_event::{Detail, Event, Guard, Verdict};
 use palisade_guard::explain::{self, ExplainError};
@@ -41,11 +41,11 @@ pub(super) struct Options {
 #[derive(Serialize)]
 struct Document<'a> {
     allowed: bool,
-    /// Does palisaded say so, or do the files?
+    /// Whether palisaded decided, or the files on the disk.
     judged_by: JudgedBy,
-    /// What would be told of it.
+    /// The event that palisaded would report.
     event: &'a Event,
-    /// Who trusts the file, as far as may be known.
+    /// The sources that trust the file, as far as this user may know.
     trusted_by: &'a [String],
     /// The command that would permit it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ enum JudgedBy {
     Files,
 }
 
-/// Answers yes if it would be allowed.
+/// Returns yes if it would be allowed.
 pub(super) fn explain(places: &Places, options: &Options) -> Exit {
     let path = options.path.canonicalize().map_err(|source| read(&options.path, source))?;
     let metadata = std::fs::metadata(&path).map_err(|source| read(&path, source))?;
@@ -70,7 +70,7 @@ pub(super) fn explain(places: &Places, options: &Options) -> Exit {
         None => (judged(places, &path, execute, options.pid)?, JudgedBy::Files),
     };
     let Detail::Guard(guard) = &event.detail else { return Err(DaemonError::Strange.into()) };
-    // The database may be nobody's to read.
+    // This user may not be allowed to read the database.
     let store = files::store(places).ok().flatten();
     let trusted_by = store.map_or_else(Vec::new, |store| explain::trusted_by(&store, &path));
     let allowed = guard.decision.allows();
@@ -90,7 +90,7 @@ fn read(path: &Path, source: std::io::Error) -> Failure {
     Failure::Read { path: path.to_owned(), source }
 }
 
-/// What the daemon says; nothing if it doesn't run, or doesn't tell ordinary users.
+/// The daemon's decision. `None` if it doesn't run, or doesn't answer ordinary users.
 fn asked(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Option<Event>, Failure> {
     let mut talk = match Client::begin(&places.socket) {
         Err(DaemonError::NotRunning { .. }) => return Ok(None),
@@ -108,7 +108,7 @@ fn asked(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Resul
     }
 }
 
-/// What the files say.
+/// The decision by the files on the disk.
 fn judged(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Result<Event, Failure> {
     let setup = files::setup(places, None)?;
     let trust = files::trusted(places, setup.settings.trust.integrity)?;
@@ -123,7 +123,7 @@ fn judged(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Resu
     })
 }
 
-/// A command that would have it allowed.
+/// A command that would permit it.
 fn permit(event: &Event, guard: &Guard, path: &Path) -> String {
     let shown = palisade_sandbox::error::quoted(&path.to_string_lossy());
     if guard.trusted != Some(true) {

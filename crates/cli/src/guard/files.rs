@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Settings, rules and trust as they are on the disk: what palisaded would go by if it began now.
+//! Reads settings, rules and trust from the disk: what palisaded would use if it started now.
 
 use super::{GuardError, Places};
 use palisade_guard::rule::files::Writers;
@@ -10,8 +10,8 @@ use palisade_guard::trust::store::{Location, Store};
 use palisade_guard::trusted::Trusted;
 use std::path::Path;
 
-/// Settings and rules; with `other`, the rules of that file or directory. Whoever wrote them: who only asks what they
-/// mean may ask about anybody's.
+/// Settings and rules; with `other`, the rules of that file or directory. The owner of the files doesn't matter: the
+/// caller only asks what they mean.
 pub(super) fn setup(places: &Places, other: Option<&Path>) -> Result<Setup, GuardError> {
     Ok(Setup::read(&places.config, other, Writers::Anybody)?)
 }
@@ -30,7 +30,7 @@ pub(super) fn database(places: &Places) -> Result<Store, GuardError> {
     store(places)?.ok_or_else(|| GuardError::NoDatabase { state: places.state.clone() })
 }
 
-/// What is trusted; without a database nothing.
+/// The trusted files. Without a database there are none.
 pub(super) fn trusted(places: &Places, recognised: Recognised) -> Result<Trusted, GuardError> {
     Ok(Trusted::new(store(places)?, recognised))
 }

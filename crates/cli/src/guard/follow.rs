@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard watch`: decisions, as they are made.
+//! `palisade guard watch`: shows decisions as they are made.
 
-use super::{Exit, Places};
+use super::Places;
 use crate::output;
 use crate::palisaded::{self, Listening};
+use crate::verb::Exit;
 use palisade_event::{Detail, Event};
 use palisade_protocol::client::Client;
 use palisade_protocol::guard::{Request, Response};
 use palisade_text::harmless;
 
-/// Shows decisions until it is interrupted or nobody reads any more (yes), or palisaded ends (no).
+/// Shows decisions until the user interrupts it or standard output is closed (yes), or palisaded ends (no).
 pub(super) fn watch(places: &Places, all: bool, json: bool) -> Exit {
     let mut talk = Client::begin(&places.socket)?;
     talk.ask::<Response>(&Request::Follow { all, past: false, end: false, refused: false })?;
@@ -24,7 +25,7 @@ fn words(event: &Event) -> String {
     harmless(&format!("{} {}", palisaded::clock(event.time), decided(event)))
 }
 
-/// What was decided, in words, without filter.
+/// A decision in words. The text isn't escaped yet.
 pub(crate) fn decided(event: &Event) -> String {
     let Event { subject, operation, object, verdict, .. } = event;
     let (file, rule) = match &event.detail {
@@ -87,7 +88,7 @@ mod tests {
             "01:02:03Z /bin/sh (7, user 1000): refused: execute /tmp/x\\u{1b}[2J \
              (application/x-executable, not trusted): rule 2, /r:3"
         );
-        // What the kernel decides by itself no rule does.
+        // A decision that the kernel makes by itself has no rule.
         let kernel = Event {
             detail: Detail::Guard(Guard { rule: None, trusted: None, file_kind: "?".into(), ..guard }),
             verdict: Verdict::WouldBeRefused,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard lint`: what of the rules is probably not meant.
+//! `palisade guard lint`: finds rules that are probably not meant as written.
 
-use super::{Exit, Places, count, files};
+use super::{Places, count, files};
 use crate::output;
-use crate::verb::{self, NO, YES};
+use crate::verb::{self, Exit, NO, YES};
 use palisade_guard::lint::{self, Finding};
 use palisade_guard::setup::Setup;
 use palisade_text::Show as _;
@@ -16,11 +16,11 @@ struct Document<'a> {
     rules: usize,
     from: &'a str,
     findings: &'a [Finding],
-    /// Whether it was looked at what the rules would stop: only with a trust database that can be read.
+    /// Whether the lint checked what the rules would stop. That needs a trust database that can be read.
     stops_known: bool,
 }
 
-/// Answers no if anything but notes is found.
+/// Returns no if it finds anything except notes.
 pub(super) fn lint(places: &Places, path: Option<&Path>, json: bool) -> Exit {
     let setup = files::setup(places, path)?;
     let mut findings = lint::rules(&setup);
@@ -60,7 +60,7 @@ fn words(finding: &Finding) -> String {
     format!("{place}{kind}: {} [{}]", finding.message, finding.class)
 }
 
-/// What the host couldn't do any more under these rules; or why that isn't known.
+/// What the host couldn't do any more under these rules; an error says why that isn't known.
 fn stopped(places: &Places, setup: &Setup) -> Result<Vec<Finding>, String> {
     let trust = files::trusted(places, setup.settings.trust.integrity).map_err(|error| error.to_string())?;
     if trust.store().is_none() && !setup.settings.trust.is_nothing() {

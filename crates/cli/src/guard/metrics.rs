@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard metrics` and `rules`: what happened so far, counted.
+//! `palisade guard metrics` and `rules`: print counters of what has happened so far.
 
+use super::Places;
 use super::scrape;
-use super::{Exit, Places};
-use crate::verb::{self, YES};
+use crate::verb::{self, Exit, YES};
 use palisade_protocol::client::{self, Client, DaemonError};
 use palisade_protocol::guard::{Metrics, Request, Response, RuleHits};
 use palisade_text::Show as _;
@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// So long palisaded may take to say its counters to who scrapes them.
+/// How long palisaded may take to report its counters to a scraper.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How to answer.
@@ -92,7 +92,7 @@ fn words(metrics: &Metrics) -> String {
     })
 }
 
-/// As <https://prometheus.io/docs/instrumenting/exposition_formats/> has it.
+/// The counters in the format of <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 fn prometheus(metrics: &Metrics) -> String {
     counters(metrics).iter().fold(String::new(), |mut text, (name, what, value)| {
         let name = format!("palisade_guard_{name}_total");

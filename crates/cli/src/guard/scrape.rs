@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard metrics --serve`: the counters over HTTP, for a Prometheus on this machine.
+//! `palisade guard metrics --serve`: serves the counters over HTTP to a Prometheus on this machine.
 //!
-//! A process of its own, of any user: palisaded has no network, and nothing here needs rights.
+//! This is a separate process of any user: palisaded has no network, and serving the counters needs no rights.
 
 use super::GuardError;
 use crate::output;
@@ -9,7 +9,7 @@ use crate::verb::Failure;
 use palisade_http::{Response, Served, Server, Site};
 use std::net::SocketAddr;
 
-/// An address of this machine's own: the answers say what happens on the host.
+/// Accepts only a loopback address: the answers say what happens on the host.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text.parse().map_err(|_not_one| "not an address with a port".to_owned())?;
     if address.ip().is_loopback() {
@@ -19,7 +19,7 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Answers until it is ended; `text` is what `/metrics` says, or why there is nothing to say.
+/// Serves until the process is ended. `text` is the content of `/metrics`, or the reason why there is none.
 pub(super) fn serve(
     address: SocketAddr,
     text: impl Fn() -> Result<String, Failure> + Send + Sync + 'static,
@@ -29,7 +29,7 @@ pub(super) fn serve(
     server.serve(Counters(text))
 }
 
-/// One thing, `/metrics`.
+/// Serves one page, `/metrics`.
 struct Counters<T>(T);
 
 impl<T: Fn() -> Result<String, Failure> + Send + Sync + 'static> Site for Counters<T> {

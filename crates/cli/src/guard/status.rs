@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard status`: what is in force, and what isn't.
+//! `palisade guard status`: says what is in force, and what isn't.
 
-use super::{Exit, Places, count, lasting};
+use super::{Places, count, lasting};
 use crate::output;
-use crate::verb::{self, NO, YES};
+use crate::verb::{self, Exit, NO, YES};
 use palisade_protocol::client::{Client, DaemonError};
 use palisade_protocol::guard::{Request, Response, Status};
 use palisade_text::harmless;
@@ -15,12 +15,12 @@ struct Document<'a> {
     running: bool,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     status: Option<&'a Status>,
-    /// Why nobody answers.
+    /// Why the daemon doesn't answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     because: Option<String>,
 }
 
-/// Answers yes only if what the rules deny is refused.
+/// Returns yes only if the guard refuses what the rules deny.
 pub(super) fn status(places: &Places, json: bool) -> Exit {
     let mut talk = match Client::begin(&places.socket) {
         Err(error @ DaemonError::NotRunning { .. }) => {
@@ -94,7 +94,7 @@ fn times(number: u64) -> String {
     if number == 1 { "once".to_owned() } else { format!("{number} times") }
 }
 
-/// The word of the settings in words.
+/// The setting `integrity` in words.
 fn recognised(integrity: &str) -> &str {
     match integrity {
         "none" => "path",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kinds of files, programs that aren't trusted, and file systems that aren't watched.
+//! Lists kinds of files, programs that aren't trusted, and file systems that aren't watched.
 
-use super::{Exit, Places, files};
+use super::{Places, files};
 use crate::output;
-use crate::verb::{self, Failure, NO, YES};
+use crate::verb::{self, Exit, Failure, NO, YES};
 use palisade_event::Detail;
 use palisade_guard::kind::Recognizer;
 use palisade_guard::survey::{self, Mounts, Programs};
@@ -24,8 +24,8 @@ struct KindOf {
     kind: String,
 }
 
-/// Prints kinds as rules write them; of several files with their names. The daemon, which has libmagic, is asked if it
-/// answers: what it sees is what counts.
+/// Prints kinds as rules write them; for several files, with the files' names. It asks the daemon if the daemon
+/// answers: the daemon has libmagic, and its result decides.
 pub(super) fn kinds(places: &Places, paths: &[PathBuf], json: bool) -> Exit {
     let recognizer = Recognizer::own();
     let mut talk = Client::begin(&places.socket).ok();
@@ -50,7 +50,7 @@ pub(super) fn kinds(places: &Places, paths: &[PathBuf], json: bool) -> Exit {
     Ok(YES)
 }
 
-/// What the daemon takes a file for, if it says.
+/// The kind that the daemon sees in a file, if it answers.
 fn seen(talk: &mut Client, path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?.into_os_string().into_string().ok()?;
     match talk.ask(&Request::Judge(Supposition { path, execute: false, pid: None })) {
@@ -66,7 +66,7 @@ fn seen(talk: &mut Client, path: &Path) -> Option<String> {
 struct Untrusted {
     looked_at: usize,
     untrusted: Vec<String>,
-    /// Those that may not be looked at.
+    /// Files that this user may not look at.
     unknown: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ struct Left {
     mount: String,
     kind: String,
     because: &'static str,
-    /// Nothing can be executed there anyway; what is there can be read by interpreters.
+    /// Nothing can be executed there. Interpreters can still read files there.
     noexec: bool,
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard timing`: how long decisions take.
+//! `palisade guard timing`: measures how long decisions take.
 
-use super::{Exit, Places, change, count};
-use crate::verb::{self, YES};
+use super::{Places, change, count};
+use crate::verb::{self, Exit, YES};
 use clap::ValueEnum;
 use palisade_protocol::client;
 use palisade_protocol::guard::{Request, Response, Timing};
 use serde::Serialize;
 use std::fmt::Write as _;
 
-/// Of the longest bar of the histogram.
+/// The width of the longest bar of the histogram.
 const WIDTH: u64 = 40;
 
 /// Begin or end.
@@ -27,11 +27,11 @@ struct Document<'a> {
     timing: &'a Timing,
     /// Half of the decisions took less than this, in nanoseconds.
     p50: Option<u64>,
-    /// 99 of 100 did.
+    /// 99 of 100 decisions took less than this.
     p99: Option<u64>,
 }
 
-/// Begins, or ends and prints.
+/// Begins the measurement, or ends it and prints the result.
 pub(super) fn timing(places: &Places, what: What, json: bool) -> Exit {
     let response = client::ask(&places.socket, &Request::Timing { start: what == What::Start })?;
     let Response::Timing(timing) = response else {
@@ -47,7 +47,7 @@ pub(super) fn timing(places: &Places, what: What, json: bool) -> Exit {
     Ok(YES)
 }
 
-/// The power of two of nanoseconds that `percent` of the decisions didn't reach.
+/// A power of two of nanoseconds: `percent` of the decisions took less.
 fn below(timing: &Timing, percent: u64) -> Option<u64> {
     let all: u64 = timing.histogram.iter().sum();
     let mut so_far = 0;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard trust`: which files are trusted.
+//! `palisade guard trust`: lists, checks and changes which files are trusted.
 //!
-//! - [`show`]: what is in the database, and whether it is so on the disk
-//! - [`edit`]: the administrator's own trust files
-//! - [`rebuild`]: the database, of packages, directories and trust files
+//! - [`show`]: lists the database, and compares it with the disk
+//! - [`edit`]: changes the administrator's own trust files
+//! - [`rebuild`]: makes the database from packages, directories and trust files
 
 mod edit;
 mod rebuild;
 mod show;
 
-use super::{Exit, Places};
-use crate::verb::Failure;
+use super::Places;
+use crate::verb::{Exit, Failure};
 use clap::{Args, Subcommand, ValueHint};
 use std::path::PathBuf;
 
@@ -103,7 +103,7 @@ pub(super) struct Which {
 }
 
 impl What {
-    /// Whether the answer is for programs.
+    /// Whether the answer is JSON.
     pub(super) fn json(&self) -> bool {
         matches!(
             self,
@@ -112,7 +112,7 @@ impl What {
     }
 }
 
-/// Answers.
+/// Runs the verb.
 pub(super) fn run(places: &Places, what: &What) -> Exit {
     match what {
         What::List { which, json } => show::list(places, which, *json),
@@ -127,7 +127,7 @@ pub(super) fn run(places: &Places, what: &What) -> Exit {
     }
 }
 
-/// What is everybody's is root's to change.
+/// Only root may change the files of the whole host. Another configuration directory isn't restricted.
 fn only_root(places: &Places, what: &'static str) -> Result<(), Failure> {
     let own = places.config.as_path() != std::path::Path::new(super::CONFIG);
     if own || rustix::process::geteuid().is_root() { Ok(()) } else { Err(Failure::RootOnly { what }) }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade import --from fapolicyd`: what of a host's fapolicyd is written where.
+//! `palisade import --from fapolicyd`: imports a host's fapolicyd, and says what is written where.
 
 use crate::guard::{CONFIG, GuardError};
 use crate::output;
@@ -25,7 +25,7 @@ struct Copied<'a> {
     from: &'a Path,
     #[serde(serialize_with = "lossy")]
     to: &'a Path,
-    /// What is written, if it isn't a copy.
+    /// The new text, if the file isn't a copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
 }
@@ -45,7 +45,7 @@ impl From<FapolicydError> for Failure {
     }
 }
 
-/// Takes over what is in `place`, into the directory `into`.
+/// Imports the files in `place` into the directory `into`.
 pub(super) fn import(place: &Path, into: &Path, force: bool, dry: bool, json: bool) -> Result<u8, Failure> {
     if !dry && into == Path::new(CONFIG) && !rustix::process::geteuid().is_root() {
         return Err(Failure::RootOnly { what: "what may execute on this host" });

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What became of the statements of a foreign file, for people.
+//! Prints what became of the statements of a foreign file.
 
 use palisade_import::report::{Outcome, Report};
 use palisade_text::harmless;
 
-/// For people, in lines: statements by what became of them and why, what matters most last.
+/// Lines for people: statements by outcome and reason, the most important ones last.
 pub(super) fn words(report: &Report, file: &str) -> String {
     let kinds = [
         (Outcome::Approximated, "approximated"),
@@ -18,7 +18,7 @@ pub(super) fn words(report: &Report, file: &str) -> String {
         report.left_out().len(),
     )];
     for (outcome, title) in kinds {
-        // A reason may hold for dozens of statements, and is said once.
+        // One reason may hold for dozens of statements. It is printed once.
         let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
         for finding in report.of(&[outcome]) {
             let line = format!("  {}: {}", finding.at, finding.statement);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a command wasn't started, or nothing can be said of it.
+//! Why a command wasn't started, or why nothing is known about it.
 
 use super::{FAILURE, shown};
 use palisade_interpose::fakes::FakeError;
@@ -8,7 +8,7 @@ use palisade_text::Show as _;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Why not.
+/// Why interposition fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InterposeError {
     /// There is no such command.
@@ -23,19 +23,19 @@ pub(crate) enum InterposeError {
         /// The file.
         path: PathBuf,
     },
-    /// It would run with other rights.
+    /// The program would run with other rights.
     #[error("can't interpose {path:?}: it runs with the rights of its owner, and nobody else may watch that")]
     OtherRights {
         /// The file.
         path: PathBuf,
     },
-    /// A text that no program can be given.
+    /// A text that can't be passed to a program.
     #[error("an argument or a variable has a zero byte in it")]
     Zero,
-    /// It isn't started.
+    /// The command can't be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    /// An answer that isn't understood.
+    /// An answer of `--fake` isn't understood.
     #[error(transparent)]
     Fake(#[from] FakeError),
     /// A file can't be written.
@@ -65,7 +65,7 @@ impl InterposeError {
         }
     }
 
-    /// What the verb ends with.
+    /// The exit code of the verb.
     pub(crate) fn code(&self) -> u8 {
         match self {
             Self::NotFound { .. } => 127,

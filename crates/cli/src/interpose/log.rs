@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A line for each call: thread, name, arguments as numbers, result.
+//! Writes a line for each call: thread, name, arguments as numbers, result.
 
 use super::error::InterposeError;
 use super::report::name;
@@ -9,16 +9,16 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// The file.
+/// The log file.
 pub(super) struct Log {
     path: PathBuf,
     file: BufWriter<File>,
-    /// The first thing that went wrong.
+    /// The first error.
     failed: Option<io::Error>,
 }
 
 impl Log {
-    /// Makes it.
+    /// Makes the file.
     pub(super) fn create(path: &Path) -> Result<Self, InterposeError> {
         let file =
             File::create(path).map_err(|source| InterposeError::Write { path: path.to_owned(), source })?;
@@ -32,7 +32,7 @@ impl Log {
         }
     }
 
-    /// All has been written.
+    /// Completes the log, and returns the first error.
     pub(super) fn finish(mut self, outcome: &Outcome) -> Result<(), InterposeError> {
         if outcome.dropped > 0 {
             let calls = if outcome.dropped == 1 { "call isn't" } else { "calls aren't" };

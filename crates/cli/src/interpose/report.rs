@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of calls: by how often they were made.
+//! The table of calls, sorted by how often they were made.
 
 use super::error::InterposeError;
 use super::sites::{self, Sites};
@@ -21,11 +21,11 @@ pub(super) struct Table {
     json: bool,
 }
 
-/// What of an outcome is shown.
+/// Which parts of an outcome are shown.
 pub(super) struct Shown {
-    /// Calls.
+    /// How often calls were made.
     pub(super) count: bool,
-    /// What they took.
+    /// How long calls took.
     pub(super) time: bool,
     /// Where they came from.
     pub(super) sites: Option<Sites>,
@@ -64,7 +64,7 @@ impl Table {
         Ok(Self { file: path.map(open).transpose()?, json })
     }
 
-    /// Writes what came of a command.
+    /// Writes the result of a command.
     pub(super) fn write(self, outcome: &Outcome, shown: &Shown) -> Result<(), InterposeError> {
         let text = if self.json { json(outcome, shown) } else { text(outcome, shown) };
         match self.file {
@@ -77,7 +77,7 @@ impl Table {
     }
 }
 
-/// What took longest, or what was called most.
+/// The calls that took longest or were made most often, first.
 fn calls(outcome: &Outcome, shown: &Shown) -> Vec<Call<'static>> {
     let mut counts = if shown.count { outcome.counts.clone() } else { Vec::new() };
     let time = |count: &Count| if shown.time { count.nanoseconds } else { 0 };
@@ -91,7 +91,7 @@ fn calls(outcome: &Outcome, shown: &Shown) -> Vec<Call<'static>> {
     counts.iter().map(call).collect()
 }
 
-/// Makes the tables that names are looked up in.
+/// Makes the tables for looking up names before they are needed.
 pub(super) fn prepare() {
     let _known = name(0);
 }
@@ -146,7 +146,7 @@ fn text(outcome: &Outcome, shown: &Shown) -> String {
     text
 }
 
-/// As strace writes them.
+/// The headings, as strace writes them.
 const COUNTED: &str = "% calls      calls    errors syscall";
 const COUNTED_RULE: &str = "------- ---------- --------- ----------------";
 const TIMED: &str = "% time      seconds  usecs/call      calls    errors syscall";

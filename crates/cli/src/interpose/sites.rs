@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where calls came from: sites that trapped, beside those that a scan of the same files finds.
+//! Compares the sites of calls that trapped with the sites that a scan of the same files finds.
 
 use palisade_interpose::launch::Found;
 use palisade_interpose::scan;
@@ -13,13 +13,13 @@ use std::path::Path;
 /// Larger files aren't read: the largest libraries have some hundred megabytes.
 const LARGEST: u64 = 1 << 30;
 
-/// What was found, by file.
+/// The result, by file.
 #[derive(Debug, Serialize)]
 pub(super) struct Sites {
     files: Vec<File>,
     /// Sites that trapped in no file: in the vDSO, or in code that was written at run time.
     elsewhere: usize,
-    /// Sites that there was no room for.
+    /// Sites for which there was no room.
     unlisted: u64,
 }
 
@@ -31,7 +31,7 @@ struct File {
     trapped: Vec<u64>,
     /// Places that a scan finds.
     scanned: Vec<u64>,
-    /// Those of them whose bytes are known, and that can be patched therefore.
+    /// How many scanned places have known bytes, so that they can be patched.
     known: usize,
     /// Why it wasn't scanned.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ impl File {
 
 /// Scans the files that code was executed from.
 pub(super) fn compare(found: &Found) -> Sites {
-    // The same file under two numbers: on an overlay, /proc names another device than the file has.
+    // One file can appear under two device numbers: on an overlay, /proc names another device than the file has.
     let mut files: BTreeMap<&[u8], BTreeSet<u64>> = BTreeMap::new();
     for file in &found.files {
         files.entry(&file.path).or_default().extend(&file.sites);
@@ -88,7 +88,7 @@ pub(super) fn write(text: &mut String, sites: &Sites) {
         let (trapped, scanned) = (file.trapped.len(), file.scanned.len());
         let why = file.unreadable.as_ref().map(|why| format!(" (not scanned: {why})")).unwrap_or_default();
         let (both, known) = (file.both(), file.known);
-        // A path is a program's own choice.
+        // The program chose the path, so it is escaped.
         let path = palisade_text::shown(&file.path);
         let _ = writeln!(text, "{trapped:>9} {scanned:>9} {both:>9} {known:>9} {path}{why}");
     }

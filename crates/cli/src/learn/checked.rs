@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A profile decided against the run that it was learned from, in words.
+//! Compares a learned profile with the run that it was learned from, and describes the differences in words.
 
 use super::{Situation, Under};
 use crate::run::RunError;
@@ -12,10 +12,10 @@ use palisade_sandbox::learned::check::{self, Differences, Ground};
 use palisade_sandbox::learned::{Change, Disk};
 use palisade_text::Show as _;
 
-/// Differences of one kind that are told.
+/// How many differences of one kind are printed.
 const TOLD: usize = 12;
 
-/// A profile with what is wrong with it.
+/// A profile, and where it differs from its run.
 pub(super) struct Checked {
     /// The profile as a file.
     pub(super) text: String,
@@ -23,7 +23,7 @@ pub(super) struct Checked {
     pub(super) differences: Vec<String>,
 }
 
-/// Keeps refused what was refused, and tells where the profile differs from the run even so.
+/// Keeps refused what the run was refused, and describes where the profile still differs from the run.
 pub(super) fn check(
     situation: &Situation,
     run: &Run<'_>,
@@ -44,8 +44,8 @@ pub(super) fn check(
     Ok(Checked { text: checked.text, differences })
 }
 
-/// The policy and plan of the command with the profile as it is written; why there is none. System calls are those that
-/// were learned for what it ran as: with the profile they become the profile's.
+/// The policy and plan of the command with the profile as it is written; an error says why there is none. The plan uses
+/// the system calls that were learned under the profile of the run; with the new profile they become the new profile's.
 pub(super) fn under(situation: &Situation, text: &str) -> Result<Under, String> {
     let parsed = palisade_policy::parse(text, None, Layer::User);
     let profile = parsed.map_err(|errors| errors.first().map(ToString::to_string).unwrap_or_default())?;
@@ -88,7 +88,7 @@ fn sentences(differences: &Differences) -> Vec<String> {
     .concat()
 }
 
-/// The first of several sentences, and how many more there are.
+/// The first sentences, and how many more there are.
 pub(super) fn few(mut sentences: Vec<String>) -> Vec<String> {
     let more = sentences.len().saturating_sub(TOLD);
     sentences.truncate(TOLD);
@@ -96,7 +96,7 @@ pub(super) fn few(mut sentences: Vec<String>) -> Vec<String> {
     sentences
 }
 
-/// What was done with a file.
+/// What was done with a file, in words.
 const fn done(access: Access) -> &'static str {
     match access {
         Access::Write => "was changed",

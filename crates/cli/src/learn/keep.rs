@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Showing a learned profile, and writing it if somebody agrees.
+//! Shows a learned profile, and writes it if the user agrees.
 
 use crate::{output, verb};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A profile on its way to a file.
+/// A profile that is to be written to a file.
 pub(super) struct Keeping<'k> {
     pub(super) text: &'k str,
     pub(super) name: &'k str,
-    /// Where it is to be written, if not among the profiles; `-` is standard output.
+    /// The file to write, if it isn't one of the user's profiles; `-` is standard output.
     pub(super) file: Option<&'k Path>,
     /// The directory of the user's profiles.
     pub(super) profiles: &'k Path,
-    /// Write nothing.
+    /// Show the profile and write nothing.
     pub(super) show_only: bool,
-    /// Nobody need be asked.
+    /// The user has agreed already: don't ask.
     pub(super) agreed: bool,
     pub(super) quiet: bool,
 }
@@ -23,7 +23,7 @@ pub(super) struct Keeping<'k> {
 /// Why a profile isn't written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeepError {
-    /// The file that is there can't be read: it isn't overwritten unseen.
+    /// The existing file can't be read. It isn't overwritten unseen.
     #[error("can't read {file:?}, which would be replaced: {source}")]
     Read { file: PathBuf, source: std::io::Error },
     /// It can't be written.
@@ -35,7 +35,7 @@ pub(super) enum KeepError {
 }
 
 impl Keeping<'_> {
-    /// Shows what would change and writes it if somebody agrees. Says whether the file says this now.
+    /// Shows what would change, and writes it if the user agrees. Returns whether the file has this content now.
     pub(super) fn propose(&self) -> Result<bool, KeepError> {
         if self.file == Some(Path::new("-")) {
             let mut out = std::io::stdout().lock();
@@ -85,7 +85,7 @@ impl Keeping<'_> {
     }
 }
 
-/// What a profile says, without its comments and when it was learned.
+/// The statements of a profile, without comments and without the time of learning.
 fn statements(text: &str) -> Vec<&str> {
     let lines = text.lines().map(str::trim);
     lines
@@ -108,7 +108,7 @@ fn difference(old: &str, new: &str, file: &str) -> String {
     out
 }
 
-/// Replaces a file as a whole: at any moment the old one or the new one is there.
+/// Replaces a file as a whole: at any moment either the old or the new file exists.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     let directory = match file.parent() {
@@ -116,7 +116,7 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
         _ => Path::new("."),
     };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    // Not for others to write to, or no launch would believe it.
+    // No other user may write the file: a launch wouldn't trust it then.
     let mode = std::fs::Permissions::from_mode(0o644);
     let mut new = tempfile::Builder::new().prefix(".learned").permissions(mode).tempfile_in(directory)?;
     new.write_all(text.as_bytes())?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Running a command again under the profile that was learned of it.
+//! Runs a command again under the profile that was learned from it.
 //!
-//! A launch leaves its process unable to make another one, so the second run is this program executed anew. It takes the
-//! place of the first one in the same process: signals, the terminal and the exit code are the second run's as they were
-//! the first one's. What was learned goes with it in memory, and no file is left behind however it ends.
+//! A launch leaves its process unable to make another launch. So the process executes this program again for the second
+//! run. Signals, the terminal and the exit code belong to the second run then, as they belonged to the first one. What
+//! was learned is passed on in memory, so no file is left behind, however the run ends.
 
 use super::{Options, Situation, Under, Watched, checked};
 use crate::output;
@@ -20,11 +20,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// The word behind `learn` by which the second run is told where it finds what was learned: a descriptor's number
-/// follows. It is no option: nobody types it.
+/// The word after `learn` that tells the second run where to find what was learned: a descriptor's number follows. It
+/// is no option, because users don't type it.
 const WORD: &str = "--second-run=";
 
-/// The descriptor at which a first run has left what it learned, and the arguments that it was given; none if these
+/// The descriptor at which a first run left what it learned, and the arguments of that run. `None` if these arguments
 /// aren't a second run's.
 pub(crate) fn second_run(arguments: &[OsString]) -> Option<(u32, Vec<OsString>)> {
     let [verb, word, rest @ ..] = arguments else { return None };
@@ -38,7 +38,7 @@ pub(super) enum VerifyError {
     /// It can't be started.
     #[error("can't run the command again: {0}")]
     Start(std::io::Error),
-    /// It isn't started by a first one.
+    /// No first run started this process.
     #[error("can't read what a first run has learned: {0}")]
     Handed(std::io::Error),
 }
@@ -57,12 +57,12 @@ pub(super) fn again(handed: &Handed, beginning: Option<u64>) -> VerifyError {
     VerifyError::Start(command.exec())
 }
 
-/// What the first run has left at a descriptor.
+/// Reads what the first run left at a descriptor.
 pub(super) fn take(number: u32) -> Result<Handed, VerifyError> {
     Handed::take(number).map_err(VerifyError::Handed)
 }
 
-/// What went otherwise in a run under the profile than in the first one, in sentences.
+/// Sentences about where a run under the profile differs from the first run.
 pub(super) fn differences(
     handed: &Handed,
     situation: &Situation,
@@ -112,7 +112,7 @@ fn sentence(change: &Change) -> String {
     format!("{} couldn't be {done}{by}", change.path.shown())
 }
 
-/// Says how the second run went; whether the profile is enough.
+/// Prints how the second run went. Returns whether the profile is enough.
 pub(super) fn say(differences: &[String], code: u8, options: &Options) -> bool {
     for difference in differences {
         output::note(&format_args!("in the second run {}", palisade_text::harmless(difference)));

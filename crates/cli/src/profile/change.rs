@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Making, editing, comparing and removing the user's own definitions.
+//! Makes, edits, compares and removes the user's own definitions.
 
-use super::Exit;
-use crate::verb::{self, Failure, NO, YES};
+use crate::verb::{self, Exit, Failure, NO, YES};
 use crate::{output, situation};
 use palisade_policy::Layer;
 use palisade_sandbox::facts::Facts;
@@ -24,6 +23,26 @@ pub(crate) struct Edit {
     name: String,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Diff {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Answer as JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Remove {
+    /// Its name; without one, those that say the same as the shipped ones
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// Without asking
+    #[arg(long, short)]
+    yes: bool,
+}
+
 /// The user's own file of this name.
 fn own_file(facts: &Facts, sort: Sort, name: &str) -> Result<PathBuf, Failure> {
     own::file(facts, sort, name).ok_or_else(|| Failure::DefinitionName { sort, name: name.to_owned() })
@@ -35,7 +54,7 @@ fn text_of(definition: &Definition) -> Result<String, Failure> {
     definition.text().map_err(|source| Failure::Read { path: path(), source })
 }
 
-/// Writes a file that is whole or not there.
+/// Writes a file as a whole or not at all.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |source| Failure::Write { path: path.to_owned(), source };
     let directory = match path.parent() {
@@ -61,7 +80,7 @@ pub(super) fn create(sort: Sort, name: &str, from: Option<&str>, features: &[Str
             let found = own::of_name(&facts, sort, from).into_iter().next();
             let found = match found {
                 Some(found) => found,
-                // Says which is the nearest.
+                // The error names the nearest profile.
                 None => {
                     return Err(layers::profile(&facts, from.as_ref()).err().map_or_else(
                         || Failure::DefinitionName { sort, name: from.to_owned() },
@@ -88,7 +107,7 @@ impl Edit {
             Some(definition) => text_of(definition)?,
             None => own::template(&self.name, &[]),
         };
-        // Edited aside: what is in force stays whole until somebody has written something better.
+        // The user edits a copy. The definition in force stays complete until the user has written a valid one.
         let failed = |source| Failure::Write { path: file.clone(), source };
         let aside =
             tempfile::Builder::new().prefix("palisade-").suffix(".toml").tempfile().map_err(failed)?;
@@ -101,7 +120,7 @@ impl Edit {
             return Ok(NO);
         }
         if let Err(error) = own::check(&after, &file, sort) {
-            // What was typed isn't lost.
+            // Keep what the user typed.
             if let Ok((_file, path)) = aside.keep() {
                 output::note(&format_args!("what you wrote is in {}", harmless(&path.to_string_lossy())));
             }
@@ -113,13 +132,14 @@ impl Edit {
     }
 }
 
-/// Has the user edit a file.
+/// Lets the user edit a file.
 fn edit(path: &Path) -> Result<(), Failure> {
     let named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
     let tried: Vec<String> =
         named.chain(EDITORS.map(str::to_owned)).filter(|name| !name.trim().is_empty()).collect();
     for editor in &tried {
-        // It may have arguments; a shell would be one program more that reads them.
+        // The variable may hold arguments, too. They are split without a shell: that would be one more program to
+        // interpret them.
         let mut words = editor.split_whitespace();
         let Some(program) = words.next() else { continue };
         match Command::new(program).args(words).arg(path).status() {
@@ -135,9 +155,9 @@ fn edit(path: &Path) -> Result<(), Failure> {
 #[derive(Serialize)]
 struct Difference {
     name: String,
-    /// The one in use.
+    /// The definition in use.
     own: String,
-    /// The one whose place it takes.
+    /// The definition that it replaces.
     other: String,
     same: bool,
     diff: String,
@@ -159,46 +179,51 @@ fn difference(own: &Definition, other: &Definition) -> Result<Difference, Failur
     })
 }
 
-pub(super) fn diff(sort: Sort, name: &str, json: bool) -> Exit {
-    let facts = situation::facts()?;
-    let found = own::of_name(&facts, sort, name);
-    let [own, other, ..] = found.as_slice() else {
-        return Err(Failure::NothingToCompare { sort, name: name.to_owned() });
-    };
-    let difference = difference(own, other)?;
-    let same = difference.same;
-    if json {
-        verb::print_json(&difference)?;
-    } else {
-        verb::print(&difference.diff)?;
+impl Diff {
+    pub(super) fn run(&self, sort: Sort) -> Exit {
+        let name = self.name.as_str();
+        let facts = situation::facts()?;
+        let found = own::of_name(&facts, sort, name);
+        let [own, other, ..] = found.as_slice() else {
+            return Err(Failure::NothingToCompare { sort, name: name.to_owned() });
+        };
+        let difference = difference(own, other)?;
+        let same = difference.same;
+        if self.json {
+            verb::print_json(&difference)?;
+        } else {
+            verb::print(&difference.diff)?;
+        }
+        Ok(if same { YES } else { NO })
     }
-    Ok(if same { YES } else { NO })
 }
 
-pub(super) fn remove(sort: Sort, name: Option<&str>, yes: bool) -> Exit {
-    let facts = situation::facts()?;
-    let Some(name) = name else { return remove_same(&facts, sort, yes) };
-    let file = own_file(&facts, sort, name)?;
-    if file.symlink_metadata().is_err() {
-        return Err(Failure::NotYours { sort, name: name.to_owned() });
+impl Remove {
+    pub(super) fn run(&self, sort: Sort) -> Exit {
+        let facts = situation::facts()?;
+        let Some(name) = self.name.as_deref() else { return remove_same(&facts, sort, self.yes) };
+        let file = own_file(&facts, sort, name)?;
+        if file.symlink_metadata().is_err() {
+            return Err(Failure::NotYours { sort, name: name.to_owned() });
+        }
+        let next = own::of_name(&facts, sort, name).into_iter().find(|other| other.layer != Layer::User);
+        let then = match next {
+            Some(next) => format!("the one of the {} layer holds then", next.layer),
+            None => "there is no other of that name".to_owned(),
+        };
+        let shown = harmless(&file.to_string_lossy());
+        let agreed = self.yes
+            || verb::confirmed(&format!("Remove {shown}; {then}? [y/N] ")).ok_or(Failure::NobodyToAsk)?;
+        if !agreed {
+            return Ok(NO);
+        }
+        std::fs::remove_file(&file).map_err(|source| Failure::Write { path: file, source })?;
+        output::note(&format_args!("{shown} is gone; {then}"));
+        Ok(YES)
     }
-    let next = own::of_name(&facts, sort, name).into_iter().find(|other| other.layer != Layer::User);
-    let then = match next {
-        Some(next) => format!("the one of the {} layer holds then", next.layer),
-        None => "there is no other of that name".to_owned(),
-    };
-    let shown = harmless(&file.to_string_lossy());
-    let agreed =
-        yes || verb::confirmed(&format!("Remove {shown}; {then}? [y/N] ")).ok_or(Failure::NobodyToAsk)?;
-    if !agreed {
-        return Ok(NO);
-    }
-    std::fs::remove_file(&file).map_err(|source| Failure::Write { path: file, source })?;
-    output::note(&format_args!("{shown} is gone; {then}"));
-    Ok(YES)
 }
 
-/// Removes those of the user's that say the same as what they take the place of.
+/// Removes the user's definitions that say the same as the ones that they replace.
 fn remove_same(facts: &Facts, sort: Sort, yes: bool) -> Exit {
     let mut any = false;
     for (own, other) in own::replacing(facts, sort) {

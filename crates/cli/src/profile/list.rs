@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Listing definitions.
+//! Lists definitions.
 
-use super::{Exit, file_of};
+use super::file_of;
 use crate::situation;
-use crate::verb::{self, YES};
+use crate::verb::{self, Exit, YES};
 use palisade_policy::{LayerPolicy, merge};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Sort};
@@ -29,10 +29,10 @@ struct Listed {
     description: Option<String>,
     /// Another of the same name is used instead.
     shadowed: bool,
-    /// A test has launched it as it is shipped; nothing for what opens no application.
+    /// Whether a test has launched it as it is shipped. `None` if it opens no application.
     #[serde(skip_serializing_if = "Option::is_none")]
     tested: Option<bool>,
-    /// Its program is on this host; nothing for what opens no application.
+    /// Whether its program is on this host. `None` if it opens no application.
     #[serde(skip_serializing_if = "Option::is_none")]
     installed: Option<bool>,
     /// Why it can't be used.
@@ -46,7 +46,7 @@ pub(super) fn list(sort: Sort, installed_only: bool, json: bool) -> Exit {
     for definition in layers::definitions(&facts, sort) {
         let shadowed = listed.last().is_some_and(|before| before.name == definition.name);
         let read = layers::read(&facts, &definition);
-        // One that says how it is launched opens an application.
+        // A profile opens an application if it says how that is launched.
         let opens = read.as_ref().is_ok_and(|policy| sort == Sort::Profile && policy.launch.is_some());
         let (description, error) = match &read {
             Ok(policy) => (policy.description.as_ref().map(|text| text.value.clone()), None),

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Making plans ahead.
+//! Makes plans ahead of launches.
 //!
-//! Nobody has to: a plan that no longer fits is made anew by the next launch. But after a large upgrade that launch
-//! would be the one that waits.
+//! This is optional: the next launch replaces a plan that no longer fits. But after a large upgrade, that launch would
+//! have to wait.
 
-use super::Exit;
 use crate::progress::Bar;
 use crate::store;
-use crate::verb::{self, NO, YES};
+use crate::verb::{self, Exit, NO, YES};
 use crate::{open, output, situation};
 use palisade_sandbox::layers::own;
 use palisade_sandbox::plan::cache;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Printing definitions, by themselves or with everything that they come to.
+//! Prints definitions, alone or with everything that they include.
 
-use super::{Exit, file_of};
+use super::file_of;
 use crate::situation;
-use crate::verb::{self, YES};
+use crate::verb::{self, Exit, YES};
 use palisade_policy::feature::{Features, LeftOut};
 use palisade_sandbox::layers::{self, Sort, own};
 use palisade_text::harmless;
@@ -27,7 +27,7 @@ struct Shown {
     configurations: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     caveat: Option<String>,
-    /// What comes with it, if that was asked for.
+    /// What the definition includes, if the user asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     expanded: Option<Expanded>,
     /// The statements as a policy file.
@@ -38,7 +38,7 @@ struct Shown {
 struct Expanded {
     /// The features that are there, each after those that it needs, and what needs it.
     present: Vec<Present>,
-    /// Those that aren't, and why.
+    /// The features that are missing, and why.
     left_out: BTreeMap<String, String>,
 }
 
@@ -118,7 +118,7 @@ pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Exit
     Ok(YES)
 }
 
-/// Writes a profile as one file that needs no other.
+/// Writes a profile as one file that needs no other file.
 pub(super) fn export(name: &OsStr, output: Option<&Path>) -> Exit {
     let (whole, features) = own::whole(&mut situation::facts()?, name)?;
     let text = format!("{}{}", Expanded::of(&features).comments(), palisade_policy::render(&whole));

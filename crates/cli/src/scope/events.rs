@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade scope events`: what happens in scopes.
+//! `palisade scope events`: shows what happens in scopes.
 
-use super::Exit;
 use crate::output;
 use crate::palisaded::{self, Listening};
+use crate::verb::Exit;
 use palisade_event::{Detail, Event, Operation, Scope, Verdict};
 use palisade_protocol::client::{Client, DaemonError};
 use palisade_protocol::scope::{Request, Response};
@@ -27,7 +27,7 @@ pub(super) struct Options {
     pub(super) json: bool,
 }
 
-/// Shows events until it is interrupted or nobody reads any more (yes), or palisaded ends (no).
+/// Shows events until the user interrupts it or standard output is closed (yes), or palisaded ends (no).
 pub(super) fn events(socket: &Path, options: &Options) -> Exit {
     let mut client = Client::begin(socket)?;
     let connection = client.connection();
@@ -47,7 +47,7 @@ fn words(event: &Event) -> String {
     harmless(&format!("{} scope {scope} {}", palisaded::clock(event.time), happened(event)))
 }
 
-/// What happened, in words, without filter.
+/// What happened, in words. The text isn't escaped yet.
 pub(crate) fn happened(event: &Event) -> String {
     let Event { subject, object, why, .. } = event;
     let nothing = Scope::default();

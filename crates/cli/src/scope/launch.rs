@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade scope run`: a command in a scope of its own.
+//! `palisade scope run`: runs a command in a scope of its own.
 //!
-//! This process is marked, then it becomes the command: nothing of the command runs unmarked, and nothing of the caller is
-//! marked.
+//! This process gets the mark, then it becomes the command. So nothing of the command runs unmarked, and the caller
+//! gets no mark.
 
 use super::New;
 use crate::output;
@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// What isn't started.
+/// The exit code if the command isn't started.
 const NOT_STARTED: u8 = 125;
 
 /// What to run.
@@ -33,7 +33,7 @@ pub(super) struct Options {
     command: Vec<OsString>,
 }
 
-/// Returns only if the command isn't started: 125, 126 if it can't be executed, 127 if it isn't found.
+/// Runs the command. Returns only if it isn't started: 125, 126 if it can't be executed, 127 if it isn't found.
 pub(super) fn launch(socket: &Path, options: &Options) -> u8 {
     let Some((program, words)) = options.command.split_first() else { return NOT_STARTED };
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -56,16 +56,16 @@ pub(super) fn launch(socket: &Path, options: &Options) -> u8 {
     code
 }
 
-/// What isn't as it was asked for.
+/// Marks this process. Returns notes about what differs from the request.
 fn mark(socket: &Path, options: &Options, name: String) -> Result<Vec<String>, DaemonError> {
     let mut scope = options.new.wanted(|| name);
-    // The conversation ends with the answer: nothing of it is left to the command.
+    // The connection ends with the answer, so the command doesn't get it.
     let ask = |scope: Wanted| match client::ask(socket, &Request::Run { scope })? {
         Response::Marked(marked) => Ok(marked.notes),
         _ => Err(DaemonError::Strange),
     };
     match ask(scope.clone()) {
-        // The next best is stricter, not laxer.
+        // The fallback is stricter, not laxer.
         Err(error) if options.best_effort && error.class() == "cant-refuse" => {
             scope.verdict = Verdict::Kill;
             let mut notes = ask(scope)?;

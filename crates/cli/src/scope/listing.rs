@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which scopes there are, and what is in force.
+//! Lists scopes, and prints what is in force.
 
-use super::Exit;
 use crate::output;
-use crate::verb::{self, NO, YES};
+use crate::verb::{self, Exit, NO, YES};
 use palisade_protocol::client::{self, DaemonError};
 use palisade_protocol::scope::{Request, Response, Scope, Status};
 use palisade_text::harmless;
@@ -11,7 +10,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What was marked.
+/// Prints what was marked.
 pub(super) fn marked(response: Result<Response, DaemonError>, as_json: bool) -> Exit {
     let Response::Marked(marked) = response? else { return Err(DaemonError::Strange.into()) };
     for note in &marked.notes {
@@ -27,13 +26,13 @@ pub(super) fn marked(response: Result<Response, DaemonError>, as_json: bool) -> 
     Ok(YES)
 }
 
-/// For programs.
+/// The JSON answer.
 #[derive(Serialize)]
 struct Listed<'s> {
     scopes: &'s [Scope],
 }
 
-/// Scopes, a line each.
+/// Prints the scopes, one line each.
 pub(super) fn list(socket: &Path, as_json: bool) -> Exit {
     let Response::Scopes { scopes } = client::ask(socket, &Request::List)? else {
         return Err(DaemonError::Strange.into());
@@ -71,13 +70,13 @@ fn find(socket: &Path) -> Result<Status, DaemonError> {
     }
 }
 
-/// One of the settings.
+/// Prints one of the settings.
 pub(super) fn setting(socket: &Path, of: impl FnOnce(&Status) -> String) -> Exit {
     verb::print(&format!("{}\n", of(&find(socket)?)))?;
     Ok(YES)
 }
 
-/// What is in force.
+/// Prints what is in force.
 pub(super) fn status(socket: &Path, as_json: bool) -> Exit {
     let status = find(socket)?;
     if as_json {

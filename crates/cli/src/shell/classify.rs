@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the guard says of a line, which lines are trusted, and the lists that it looks into.
+//! Prints the line guard's verdict on a line, and manages trusted lines and the guard's lists.
 
 use crate::output;
 use crate::verb::{self, Failure, NO, YES};
@@ -91,25 +91,25 @@ pub(super) enum ListsVerb {
     },
 }
 
-/// Why there is no answer about a line.
+/// Why there is no verdict on a line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LineError {
-    /// The settings can't be understood.
+    /// The settings aren't valid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// A rule of the user's can't be meant.
+    /// A rule of the user isn't valid.
     #[error(transparent)]
     Rule(#[from] RuleError),
     /// A file of the guard can't be read or written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// A list can't be taken in.
+    /// A list can't be imported.
     #[error(transparent)]
     List(#[from] ListError),
 }
 
 impl LineError {
-    /// For programs.
+    /// The error's class, for programs.
     pub(crate) fn class(&self) -> &'static str {
         match self {
             Self::Settings(_) | Self::Rule(_) => "settings",
@@ -118,7 +118,7 @@ impl LineError {
         }
     }
 
-    /// What to do.
+    /// What to do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Settings(error) => error.hint(),
@@ -146,7 +146,7 @@ struct List {
     trusted: Vec<Trusted>,
 }
 
-/// Judges a line; answers 1 unless it would simply be run.
+/// Judges a line. Returns 1 unless the line would simply be run.
 pub(super) fn classify(options: &Options) -> Result<u8, Failure> {
     let (verdict, origin) = judge(options)?;
     if let Some(problem) = verdict.model.as_ref().and_then(Opinion::problem) {
@@ -182,12 +182,12 @@ fn judge(options: &Options) -> Result<(Verdict, Origin), LineError> {
         ..Context::default()
     };
     let classifier = Classifier::new(&settings)?;
-    // A single line waits for what a shell reads in the background.
+    // For a single line, wait for the data that a shell loads in the background.
     classifier.prepare();
     Ok((classifier.classify(&options.line, origin, &context), origin))
 }
 
-/// A reason a paragraph: what, by which rule, and where.
+/// One paragraph for each reason: what, by which rule, and where.
 fn explained(line: &str, verdict: &Verdict) -> String {
     let mut text = String::new();
     for reason in &verdict.reasons {
@@ -232,7 +232,7 @@ pub(super) fn trust(verb: &TrustVerb) -> Result<u8, Failure> {
     Ok(if changed { YES } else { NO })
 }
 
-/// Takes in a list.
+/// Imports a list.
 pub(super) fn lists(verb: &ListsVerb) -> Result<u8, Failure> {
     let ListsVerb::Update { file, name } = verb;
     let count = update(file, name.as_deref())?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade shell history`: what was typed before.
+//! `palisade shell history`: shows and changes the lines that were typed before.
 //!
-//! - [`show`]: listing, searching, counting, writing out
-//! - [`change`]: taking over other programs' histories, and forgetting
+//! - [`show`]: lists, searches, counts and exports
+//! - [`change`]: imports other programs' histories, and forgets entries
 
 mod change;
 mod show;
@@ -98,13 +98,13 @@ impl From {
     }
 }
 
-/// Why nothing can be said of the history, or nothing done with it.
+/// Why the history can't be shown or changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HistoryError {
     /// The store can't be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Another program's can't be read.
+    /// Another program's history can't be read.
     #[error(transparent)]
     Import(#[from] ImportError),
     /// There are no such entries.
@@ -113,7 +113,7 @@ pub(crate) enum HistoryError {
         /// Their numbers.
         ids: Vec<i64>,
     },
-    /// Nobody can be asked.
+    /// There is no terminal to ask on.
     #[error("there is no terminal to ask on")]
     NobodyToAsk,
 }
@@ -136,7 +136,7 @@ impl HistoryError {
     /// What to do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            // Who reads doesn't move anything away; who writes does.
+            // A verb that reads leaves a damaged store in place. A verb that writes moves it aside.
             Self::Store(StoreError::Damaged { path, .. }) => Some(format!("mv {path:?} {path:?}.damaged")),
             Self::Store(error) => error.hint(),
             Self::Import(error) => error.hint(),
@@ -146,10 +146,7 @@ impl HistoryError {
     }
 }
 
-/// What a verb answers.
-pub(crate) use crate::verb::Exit;
-
-/// Answers: 0, 1 no, or 2 error.
+/// Returns the exit code: 0, 1 no, or 2 error.
 pub(super) fn run(options: &Options) -> u8 {
     match &options.what {
         What::List(list) => verb::finish(list.json(), show::list(list)),
@@ -165,12 +162,12 @@ fn file() -> Result<PathBuf, Failure> {
     Ok(situation::facts()?.places.history())
 }
 
-/// The user's history, if there is one.
+/// Opens the user's history for reading, if there is one.
 fn read() -> Result<Option<Store>, Failure> {
     Ok(Store::read(&file()?).map_err(HistoryError::from)?)
 }
 
-/// The user's history for writing, which is made if there is none.
+/// Opens the user's history for writing, and makes it if there is none.
 fn open() -> Result<Store, Failure> {
     let mut store = Store::open(&file()?).map_err(HistoryError::from)?;
     if let Some(aside) = store.take_aside() {

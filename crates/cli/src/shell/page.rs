@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade shell page` and `metrics`: what happened in the shell, in numbers.
+//! `palisade shell page` and `metrics`: show numbers about what happened in the shell.
 
 use crate::output;
 use crate::verb::{self, Failure, YES};
@@ -49,7 +49,7 @@ impl PageFailure {
     }
 }
 
-/// Serves the page; comes back only if it can't.
+/// Serves the page. Returns only on failure.
 pub(super) fn serve(options: &Options) -> Result<u8, Failure> {
     let page = page::Page::open(options.port, &start::state()).map_err(PageFailure::from)?;
     verb::print(&format!("{}\n", page.url()))?;

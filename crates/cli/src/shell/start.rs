@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Becomes the proxy; or, where that can't be, the shell.
+//! Starts the shell proxy; where that isn't possible, the shell alone.
 
 use super::Kind;
 use crate::output;
@@ -36,11 +36,11 @@ pub(super) struct Record {
     arguments: Vec<OsString>,
 }
 
-/// The shell behind the proxy; without a terminal, or where it can't be, the shell alone.
+/// Runs the shell behind the proxy. Without a terminal, or where the proxy can't run, it runs the shell alone.
 pub(super) fn shell(asked: &super::Options) -> u8 {
     let arguments = &asked.arguments;
     let shell = asked.shell.clone().unwrap_or_else(start::usual);
-    // Twice in one terminal would be once too often.
+    // The proxy runs in this terminal already. A second one isn't started.
     if Surroundings::now().inside {
         return plainly(&shell, arguments);
     }
@@ -67,7 +67,8 @@ pub(super) fn shell(asked: &super::Options) -> u8 {
     }
 }
 
-/// Becomes the shell; returns only when that fails. Its start-up file isn't to try again.
+/// Executes the shell in place of this process. Returns only on failure. The shell's start-up file must not try the
+/// proxy again.
 fn plainly(shell: &Path, arguments: &[OsString]) -> u8 {
     let error = Command::new(shell).args(arguments).env(OFF, start::terminal().to_string()).exec();
     output::error(
@@ -77,7 +78,7 @@ fn plainly(shell: &Path, arguments: &[OsString]) -> u8 {
     NOTHING
 }
 
-/// As [`shell`], but what can't be recorded isn't started.
+/// As [`shell`], but it starts nothing that can't be recorded.
 pub(super) fn record(record: &Record) -> u8 {
     let options = proxy::Options {
         shell: record.shell.clone().unwrap_or_else(start::usual),
@@ -102,7 +103,7 @@ pub(super) fn record(record: &Record) -> u8 {
     }
 }
 
-/// Prints what was typed before the prompt and is nobody's yet.
+/// Prints what was typed before the prompt and no program has read.
 pub(super) fn ahead() -> Result<u8, Failure> {
     use std::io::Write;
     let keys = palisade_shell::ahead::take(rustix::stdio::stdin());
@@ -119,7 +120,7 @@ pub(super) fn init(kind: Kind) -> Result<u8, Failure> {
     };
     let program =
         std::env::current_exe().map_err(|source| Failure::Read { path: "/proc/self/exe".into(), source })?;
-    // Who evaluates it is a shell of the same program.
+    // A shell evaluates this script. The script names the program of that shell.
     let parent = rustix::process::getppid();
     let shell = parent
         .and_then(|pid| std::fs::read_link(format!("/proc/{}/exe", pid.as_raw_nonzero())).ok())

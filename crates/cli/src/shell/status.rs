@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of the proxy works in this terminal.
+//! Says which parts of the proxy work in this terminal.
 
 use crate::verb::{self, Failure};
 use palisade_shell::start::Surroundings;
 
-/// Says whether the proxy is in front of this shell.
+/// Prints whether the proxy is in front of this shell.
 pub(super) fn status(json: bool) -> Result<u8, Failure> {
     let here = Surroundings::now();
     if json {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Merging profiles, and forgetting.
+//! Merges profiles, and forgets learned calls.
 
-use super::{Exit, SyscallsError, check_name, count, find, known, open, profiles, read};
+use super::{SyscallsError, check_name, count, find, known, open, profiles, read};
 use crate::output;
-use crate::verb::{self, Failure, NO, YES};
+use crate::verb::{self, Exit, Failure, NO, YES};
 use palisade_sandbox::error::quoted;
 use palisade_syscall::store::{Binary, Known, key::shown, word};
 use palisade_text::harmless;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 #[derive(Serialize)]
 struct Merged<'a> {
     profile: &'a str,
-    /// How many binaries, calls of binaries and stated calls are new to it.
+    /// How many binaries, calls of binaries and stated calls the profile didn't have yet.
     new: usize,
     calls: usize,
 }
@@ -120,7 +120,7 @@ fn forget(options: &Clean, gone: BTreeSet<Binary>) -> Exit {
     tell(options, Cleaned { profiles: Vec::new(), binaries: paths })
 }
 
-/// What can't be read may be as it was.
+/// Whether a binary is gone. A binary that can't be read may be unchanged.
 fn is_gone(known: &Known) -> bool {
     known.is_gone().unwrap_or_else(|error| {
         output::note(&format_args!("{:?} can't be read and is kept: {error}", known.binary.path));

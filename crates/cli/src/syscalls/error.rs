@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why nothing can be said of learned calls, or nothing done with them.
+//! Why learned calls can't be shown or changed.
 
 use palisade_import::calls::ExchangeError;
 use palisade_policy::suggest;
@@ -7,27 +7,27 @@ use palisade_syscall::store::StoreError;
 use palisade_syscall::store::word::WordError;
 use std::path::PathBuf;
 
-/// Why not.
+/// Why a verb fails.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SyscallsError {
     /// The store can't be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Nothing was learned for it.
+    /// Nothing was learned for the profile.
     #[error("nothing was learned for the profile {name:?}{}", or_meant(.nearest.as_deref()))]
     Profile {
         /// The name.
         name: String,
-        /// One that is spelt almost so.
+        /// A profile with a similar name.
         nearest: Option<String>,
     },
-    /// Nothing was learned of it.
+    /// Nothing was learned of the binary.
     #[error("nothing was learned of the binary {path:?}")]
     Binary {
         /// The path.
         path: PathBuf,
     },
-    /// It can't be told which program that is.
+    /// The word doesn't identify a program.
     #[error(transparent)]
     Program(#[from] WordError),
     /// There is no such group.
@@ -35,7 +35,7 @@ pub(crate) enum SyscallsError {
     Group {
         /// The name.
         name: String,
-        /// One that is spelt almost so.
+        /// A group with a similar name.
         nearest: Option<String>,
     },
     /// A profile must have a name.
@@ -44,7 +44,7 @@ pub(crate) enum SyscallsError {
         /// The name.
         name: String,
     },
-    /// What is to be imported can't be understood.
+    /// The file to import isn't understood.
     #[error("can't import {path:?}: {source}")]
     Foreign {
         /// The file.
@@ -60,7 +60,7 @@ pub(crate) enum SyscallsError {
         /// Why not.
         source: ExchangeError,
     },
-    /// Nobody can be asked.
+    /// There is no terminal to ask on.
     #[error("there is no terminal to ask on")]
     NobodyToAsk,
 }
@@ -70,13 +70,13 @@ fn or_meant(nearest: Option<&str>) -> String {
 }
 
 impl SyscallsError {
-    /// No such profile; one of `known` may be meant.
+    /// The error for an unknown profile. The user may mean one of `known`.
     pub(super) fn profile(name: &str, known: &[String]) -> Self {
         let nearest = suggest::nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
         Self::Profile { name: name.to_owned(), nearest }
     }
 
-    /// No such group.
+    /// The error for an unknown group.
     pub(super) fn group(name: &str) -> Self {
         let name = format!("@{}", name.trim_start_matches('@'));
         let names = palisade_syscall::group::groups().map(|group| group.name);
@@ -84,7 +84,7 @@ impl SyscallsError {
         Self::Group { name, nearest }
     }
 
-    /// Its class, for programs.
+    /// The error's class, for programs.
     pub(crate) const fn class(&self) -> &'static str {
         match self {
             Self::Store(_) => "store",

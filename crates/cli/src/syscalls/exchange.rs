@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writing what was learned to files, and reading it from them.
+//! Writes learned calls to files, and reads them from files.
 
-use super::{Exit, SyscallsError, check_name, count, known, open, profiles, read};
+use super::{SyscallsError, check_name, count, known, open, profiles, read};
 use crate::output;
-use crate::verb::{self, Failure, YES};
+use crate::verb::{self, Exit, Failure, YES};
 use palisade_import::calls::{self, Imported, LONGEST, Warning};
 use palisade_syscall::store::key::shown;
 use palisade_syscall::store::word;
@@ -53,7 +53,7 @@ pub(super) fn export(name: &str, format: Format, output: Option<&Path>) -> Exit 
 #[derive(Serialize)]
 struct Taken<'a> {
     profile: &'a str,
-    /// How many calls are new, of a binary or the profile.
+    /// How many calls the binary or the profile didn't have yet.
     new: usize,
     warnings: Vec<String>,
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is known of one call, and the groups of calls.
+//! Shows what is known of one call, and the groups of calls.
 
-use super::{Exit, SyscallsError, known, read};
-use crate::verb::{self, NO, YES};
+use super::{SyscallsError, known, read};
+use crate::verb::{self, Exit, NO, YES};
 use palisade_sandbox::error::quoted;
 use palisade_syscall::group::{self, Group};
 use palisade_syscall::store::Having;
@@ -24,14 +24,14 @@ struct Explained<'a> {
     /// What the built-in rules do with it, in words.
     built_in: String,
     learned: Vec<For>,
-    /// Whether the profile that was asked for has it.
+    /// The profile that the user asked about, and whether it allows the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     allowed: Option<bool>,
 }
 
-/// A profile that has it, and by what.
+/// A profile that allows the call, and by which statement or binaries.
 #[derive(Serialize)]
 struct For {
     profile: String,

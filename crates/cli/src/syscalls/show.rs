@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Listing, showing and comparing what was learned.
+//! Lists, shows and compares what was learned.
 
-use super::{Exit, SyscallsError, by_group, count, find, known, profiles, read};
+use super::{SyscallsError, by_group, count, find, known, profiles, read};
 use crate::output;
-use crate::verb::{self, Failure, NO, YES};
+use crate::verb::{self, Exit, Failure, NO, YES};
 use palisade_sandbox::error::quoted;
 use palisade_syscall::Syscall;
 use palisade_syscall::store::{Known, Learned, Store, Summary, key};
@@ -22,7 +22,7 @@ struct List {
 #[derive(Serialize)]
 struct Listed {
     name: String,
-    /// Of a program: its path, and BLAKE3 of its content where that is part of its identity.
+    /// For a program: its path, and BLAKE3 of its content if that is part of its identity.
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,11 +68,11 @@ struct Shown {
     profile: Option<String>,
     /// All calls together.
     calls: Vec<&'static str>,
-    /// Those that were stated for the profile itself.
+    /// The calls that were stated for the profile itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     stated: Option<Vec<&'static str>>,
     binaries: Vec<ShownBinary>,
-    /// Names that this program doesn't know.
+    /// Names that this version of Palisade doesn't know.
     unknown: BTreeSet<String>,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn show(name: &str, json: bool) -> Exit {
     let mut all = store.binaries().map_err(SyscallsError::from)?;
     all.retain(|known| known.profiles.contains(name));
     for known in &mut all {
-        // Only what it did under this profile.
+        // Show only the calls that the program made under this profile.
         let own = learned.iter().find(|learned| learned.binary.as_ref() == Some(&known.binary));
         known.calls = own.map(|learned| learned.calls.clone()).unwrap_or_default();
     }
@@ -196,7 +196,7 @@ struct Difference<'a> {
     only: [Only<'a>; 2],
 }
 
-/// What only one of them has.
+/// The calls that only one of two profiles has.
 #[derive(Serialize)]
 struct Only<'a> {
     profile: &'a str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts events of several places in the order of their time, and prints them.
+//! Sorts events of several sources by their time, and prints them.
 
 use super::Trouble;
 use super::words::{Heading, since_midnight, words};
@@ -15,17 +15,17 @@ pub(super) struct Printer {
     json: bool,
     style: Style,
     clock: Clock,
-    /// palisaded's, oldest first, until what the store has of the time before is printed.
+    /// Events of palisaded, oldest first. They wait until the store's earlier events are printed.
     held: VecDeque<Arc<Event>>,
-    /// With a limit: everything of the beginning, of which only the newest are printed.
+    /// With a limit: all events of the beginning. Only the newest of them are printed.
     beginning: Option<Vec<Shown>>,
     limit: Option<usize>,
     printed: usize,
-    /// Of the last line.
+    /// The heading of the last line.
     heading: Option<Heading>,
 }
 
-/// An event of the store, which has a number, or of palisaded's.
+/// An event of the store, which has a number, or an event of palisaded.
 #[derive(Clone)]
 enum Shown {
     Entry(Box<Entry>),
@@ -58,22 +58,22 @@ impl Printer {
         })
     }
 
-    /// How many were printed.
+    /// How many events were printed.
     pub(super) const fn printed(&self) -> usize {
         self.printed
     }
 
-    /// As many were printed as are wanted.
+    /// Whether as many events were printed as the user wants.
     pub(super) fn is_full(&self) -> bool {
         self.limit.is_some_and(|limit| self.printed >= limit)
     }
 
-    /// Keeps palisaded's events, those that are wanted, for when their time comes.
+    /// Holds palisaded's events that the filter wants, until their time comes.
     pub(super) fn hold(&mut self, events: Vec<Arc<Event>>, filter: &Filter) {
         self.held.extend(events.into_iter().filter(|event| filter.wants(event)));
     }
 
-    /// Prints events of the store, and of those that are held what happened before.
+    /// Prints events of the store, and the held events that happened before them.
     pub(super) fn print(&mut self, entries: Vec<Entry>) -> Result<(), Trouble> {
         let mut shown = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -91,7 +91,7 @@ impl Printer {
         }
     }
 
-    /// Prints all that is held. What comes from now on isn't the beginning any more.
+    /// Prints all held events. Events from now on don't belong to the beginning.
     pub(super) fn release(&mut self) -> Result<(), Trouble> {
         let held = self.held.drain(..).map(Shown::Event);
         let shown = match self.beginning.take() {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events as lines, below headings that say what they are of.
+//! Writes events as lines, below headings that say where the events are from.
 
 use crate::{guard, palisaded, scope};
 use palisade_event::{Event, Kind, Launch, Verdict};
 use palisade_events::Style;
 use palisade_text::harmless;
 
-/// What a heading is for.
+/// The source that a heading names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Heading {
-    /// Events of one launch; none: of a store that doesn't say which.
+    /// Events of one launch. `None`: events of a store that doesn't say which launch.
     Launch(Option<Launch>),
     /// Those of the guard.
     Guard,
@@ -26,7 +26,7 @@ impl Heading {
         }
     }
 
-    /// The line. The sandbox's name is an event's.
+    /// The heading's line. The sandbox's name comes from an event.
     pub(super) fn line(&self, event: &Event, style: Style) -> String {
         let line = match self {
             Self::Launch(Some(launch)) => {
@@ -76,7 +76,7 @@ fn refused(event: &Event, clock: &str, colour: &str, style: Style) -> String {
     )
 }
 
-/// Only the time, of a time today.
+/// Only the time of day, if the day is today.
 pub(super) fn since_midnight<'a>(clock: &'a str, today: &str) -> &'a str {
     match (clock.split_once(' '), today.split_once(' ')) {
         (Some((day, time)), Some((today, _))) if day == today => time,

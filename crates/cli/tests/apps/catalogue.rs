@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which applications are to be opened: those of `apps.list`, and what else is on this host.
+//! Selects the applications to open: those of `apps.list`, and others that this host has.
 
 use super::sample;
 use crate::support::{Place, job};
@@ -107,7 +107,7 @@ fn listed() -> BTreeMap<String, bool> {
     listed
 }
 
-/// Profiles whose programs are here, as `palisade profile list` has it.
+/// Profiles whose programs are installed, from `palisade profile list`.
 fn installed(place: &Place) -> BTreeSet<String> {
     let run = job::finish(place.command(place.binary()).args(["profile", "list", "--installed", "--json"]));
     let list: serde_json::Value = serde_json::from_str(run.ok()).unwrap();
@@ -115,7 +115,7 @@ fn installed(place: &Place) -> BTreeSet<String> {
     profiles.iter().map(|profile| profile["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Compares what was opened with the list by which `palisade profile list` says so, or renews it.
+/// Compares the results with the list of tested applications that `palisade profile list` shows, or updates that list.
 ///
 /// # Errors
 /// What is wrong with the list.
@@ -131,7 +131,7 @@ pub(crate) fn check_tested(wanted: &Wanted, results: &[(&'static str, bool)]) ->
             new.remove(name);
         }
     }
-    // What was taken from the list of applications isn't opened by anybody any more.
+    // An application that was removed from the list of applications isn't tested any more.
     if *wanted == Wanted::All {
         new.retain(|name| results.iter().any(|(result, _)| result == name));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An X server without a screen, and what is on it.
+//! Runs an X server without a screen, and reads what it shows.
 
 use super::picture::Area;
 use crate::support::{Place, eventually};
@@ -21,7 +21,7 @@ pub(crate) struct Display {
     server: Option<Child>,
     /// As `DISPLAY` has it.
     pub(crate) name: String,
-    /// Who may connect: a file with a secret, as every desktop has it.
+    /// A file with the secret that a client needs to connect, as on every desktop.
     pub(crate) authority: PathBuf,
     made_sockets: bool,
     /// Where the server keeps what is on its screen.
@@ -36,13 +36,13 @@ impl Display {
     pub(crate) fn start(place: &Place) -> Result<Self, String> {
         let authority = place.write(".Xauthority", cookie()?);
         let _only = std::fs::set_permissions(&authority, Permissions::from_mode(0o600));
-        // Only root makes the directory, and a server of somebody else's doesn't start without.
+        // Only root can make the directory, and the server of an ordinary user doesn't start without it.
         let made_sockets = std::fs::create_dir(SOCKETS).is_ok();
         if made_sockets {
             let _allowed = std::fs::set_permissions(SOCKETS, Permissions::from_mode(0o1777));
         }
-        // Not `-displayfd`, by which the server looks for a free number itself: it takes away the sockets of servers
-        // whose numbers it tries, other tests' among them.
+        // Not `-displayfd`: with it the server looks for a free number itself and removes the sockets of the servers whose
+        // numbers it tries, including those of other tests.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let first = std::process::id() + NEXT.fetch_add(1, Ordering::Relaxed);
         let screen = tempfile::tempdir_in("/var/tmp").map_err(|error| format!("/var/tmp: {error}"))?;
@@ -106,9 +106,9 @@ impl Display {
         std::fs::read(self.screen.path().join("Xvfb_screen0")).unwrap()
     }
 
-    /// Where the windows on the screen are whose title contains `part`.
+    /// The areas of the windows whose title contains `part`.
     ///
-    /// Not by xdotool, which doesn't find the windows of Qt: without a window manager they have new titles only.
+    /// This doesn't use xdotool, which misses windows of Qt: without a window manager they have titles of the new kind only.
     pub(crate) fn shown(&self, part: &str) -> Vec<Area> {
         let text = self.windows(&["-root", "-tree"]);
         let named = text.lines().filter_map(title).filter(|(_, title)| title.contains(part));
@@ -130,7 +130,7 @@ impl Drop for Display {
             let _reaped = server.wait();
         }
         if self.made_sockets {
-            // Not if somebody else has begun to use it.
+            // This fails if another process has begun to use the directory.
             let _empty = std::fs::remove_dir(SOCKETS);
         }
     }
@@ -155,7 +155,7 @@ fn title(line: &str) -> Option<(&str, &str)> {
     window.starts_with("0x").then_some((window, title))
 }
 
-/// A file that allows who has it to connect, from anywhere, to any display.
+/// The content of a file whose holder may connect to any display, from any host.
 fn cookie() -> Result<Vec<u8>, String> {
     let mut secret = [0; 16];
     File::open("/dev/urandom")

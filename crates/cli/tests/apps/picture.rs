@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is drawn on a screen, as files of X11 have it.
+//! Reads pictures of a screen from the files of an X server.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

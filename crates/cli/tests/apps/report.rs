@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What came of the trials, as lines for who waits and as a table for the documentation.
+//! Prints the results of the trials: lines during the run, and a table for the documentation.
 
 use super::catalogue::Application;
 use super::trial::Trial;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files for applications to open: the smallest that are what they claim to be, with the words "palisade sample".
+//! Makes the smallest valid files for applications to open, with the words "palisade sample".
 
 use crate::support::Place;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 /// The words that each of them shows, as text or as its title.
 const WORDS: &str = "palisade sample";
 
-/// The colour that is on those that are seen: nothing else on a screen has it, so that who sees it sees the sample.
+/// The colour in the samples that are pictures. Only they have it on the screen, so a sample that has it is visible.
 pub(crate) const COLOUR: [u8; 3] = [200, 60, 20];
 
 /// Whether the sample in an argument has the colour.
@@ -148,7 +148,7 @@ fn wav() -> Vec<u8> {
     file
 }
 
-/// A torrent of a file that nobody has: its pieces' sum is made up, and nobody is asked.
+/// A torrent of a file that no peer has. Its checksum is made up, and it names no tracker.
 fn torrent() -> Vec<u8> {
     let info = format!("d6:lengthi16e4:name{}:{WORDS}12:piece lengthi16384e6:pieces20:", WORDS.len());
     [b"d4:info", info.as_bytes(), &[7; 20], b"ee"].concat()
@@ -182,7 +182,7 @@ fn zip(files: &[(&str, &str)]) -> Vec<u8> {
     for (name, content) in files {
         let at = u32::try_from(archive.len()).unwrap();
         let size = u32::try_from(content.len()).unwrap().to_le_bytes();
-        // Version 2.0, no flags, not compressed, the first day that can be told.
+        // Version 2.0, no flags, not compressed, the first date that the format can express.
         let mut common = vec![20, 0, 0, 0, 0, 0, 0, 0, 0x21, 0];
         common.extend(crc(content.as_bytes()).to_le_bytes());
         common.extend(size);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A person at a desktop, for as long as one application is tried.
+//! A desktop session, for as long as one application is tried.
 
 use super::display::Display;
 use crate::support::{Place, eventually, give, is_root, ordinary};
@@ -58,7 +58,7 @@ impl Session {
         Job { child, out: self.place.home.join("out"), err: self.place.home.join("err") }
     }
 
-    /// What is left of this session's processes, besides the display.
+    /// The processes of this session that still run, without the display.
     pub(crate) fn strays(&self) -> Vec<i32> {
         let mark = format!("PALISADE_TEST_MARK={}", self.place.mark);
         let display = self.display.as_ref().and_then(Display::pid);
@@ -67,13 +67,13 @@ impl Session {
             let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
                 continue;
             };
-            // The user was made for this test, so that all of its processes are ours.
+            // The user was made for this test, so all processes of the user belong to it.
             let ours = is_root() && process.metadata().is_ok_and(|about| about.uid() == self.place.uid);
             let marked = || {
                 let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
                 environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
             };
-            // One that has ended and that nobody has asked for yet is no longer anything.
+            // A process that has ended and was not yet waited for doesn't count.
             let ended = || {
                 let state = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
                 state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'))
@@ -151,7 +151,7 @@ impl Job {
         let launcher = self.child.id();
         let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children"));
         let command = children.unwrap_or_default().split_whitespace().find_map(|child| {
-            // What is still ours is called like the launcher: init, and the command before it is executed.
+            // Init, and the command before its exec, still have the launcher's name.
             let name = std::fs::read_to_string(format!("/proc/{child}/comm")).ok()?;
             if name.starts_with("palisade") { None } else { Pid::from_raw(child.parse().ok()?) }
         });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much of the host a plan shows.
+//! Counts how much of the host a plan shows.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -13,7 +13,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Of a plan as `--dry-run --json` has it, besides what is below `home`, and devices.
+    /// Counts for a plan from `--dry-run --json`, except paths below `home` and devices.
     pub(crate) fn of(plan: &serde_json::Value, home: &Path) -> Option<Self> {
         let mut size = Self::default();
         let mut seen = BTreeSet::new();

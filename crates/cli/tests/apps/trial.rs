@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One application: whether it does its job by its profile, and whether its profile keeps the rest from it.
+//! Tries one application: its profile lets it do its job, and keeps everything else from it.
 
 use super::catalogue::Application;
 use super::display::Display;
@@ -19,7 +19,7 @@ const END: Duration = Duration::from_secs(60);
 /// How much of a sample has to be seen: what the smallest of them, a picture of 32 by 32 points, has.
 const SEEN: usize = 1000;
 
-/// What came of it.
+/// The result of a trial.
 #[derive(Debug, Default)]
 pub(crate) struct Trial {
     /// It had to be killed.
@@ -177,7 +177,7 @@ impl Attempt<'_> {
         // A plan from files that were just made isn't kept, and the job has made some in the home.
         for _attempt in 0..4 {
             let mut job = self.session.start(&line, self.application.launch.input.as_deref());
-            // Where the time went is said at the end: that of the command, so that none has to listen.
+            // The timings are printed when the command ends, so kill the command: some applications ignore a request to end.
             while job.end_within(Duration::from_millis(20)).is_none() && !job.kill_command() {}
             let _ended = job.end_within(Duration::from_secs(2)).is_some() || job.terminate();
             self.session.assert_empty()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When the filter of a bus comes and goes.
+//! Tests when the filter of a bus starts and ends.
 
 use super::world::{OBEDIENT, Process, World, ask, output_of, python};
 use crate::support::{Run, eventually, everybody, has, job};
@@ -7,7 +7,7 @@ use palisade_acceptance::patience::Patience;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-/// Nothing is started before somebody connects; and what is started then sees nothing but its work.
+/// The filter doesn't start before the first connection, and then sees only what it needs.
 #[test]
 fn the_filter_comes_with_the_first_connection_and_goes_with_the_launch() {
     if !has("dbus") {
@@ -86,7 +86,7 @@ fn a_filter_that_is_killed_is_followed_by_another() {
         drop(launcher.stdin.take());
         let run = job::wait(launcher);
         assert_eq!(run.code, 0, "{run:?}");
-        // The second may have been unheard of when the launch ended.
+        // One message suffices: the launch may have ended before the launcher learned of the second kill.
         assert!(run.err.contains("the filter of the session bus has ended"), "{run:?}");
         world.end();
     }
@@ -102,7 +102,7 @@ fn a_bus_that_goes_away_is_no_reason_to_wait() {
         let line = "echo(dbus.bus.BusConnection(os.environ['DBUS_SESSION_BUS_ADDRESS'])).Say('x')";
         let options = ["--talk", "org.example.Echo"];
         let program = python(OBEDIENT);
-        // Gone before the first connection, and gone after it.
+        // The bus ends before the first connection, and after it.
         for connected_before in [false, true] {
             world.start_bus("session");
             world.start_service("session", &["org.example.Echo"]);
@@ -124,7 +124,7 @@ fn a_bus_that_goes_away_is_no_reason_to_wait() {
             let run = job::wait(launcher);
             assert_eq!(run.code, 0, "{run:?}");
         }
-        // Where there is none there is nothing to be said, and the next launch looks again.
+        // If there is no bus, nothing is reported, and the next launch looks for one again.
         let program =
             python("print(os.environ.get('DBUS_SESSION_BUS_ADDRESS'), os.path.exists('/.palisade'))");
         for _cold_and_hot in 0..2 {

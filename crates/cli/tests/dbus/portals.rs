@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Portals: which can be used, and what they know of who asks.
+//! Tests which portals can be used, and what they know about the calling application.
 
 use super::world::{World, python};
 use crate::support::{eventually, everybody, has, job};
@@ -18,7 +18,7 @@ fn unknown_portals_are_errors() {
     }
 }
 
-/// xdg-desktop-portal itself, with a backend of the test's own: who does it think is asking?
+/// Asks a real xdg-desktop-portal, with a backend of the test, which application it sees as the caller.
 #[test]
 fn portals_know_the_application() {
     if !has("dbus") || !has("portal") {
@@ -81,7 +81,7 @@ print(open('/.flatpak-info').read() if os.path.exists('/.flatpak-info') else 'no
             let lines: Vec<&str> = run.ok().lines().collect();
             // Its own portals answer, and no others.
             assert_eq!(lines[0], "0 User", "{cold_or_hot}: {run:?}");
-            // Root's command is somebody else outside, for whom the portal does nothing.
+            // Outside, root's command runs as another user, for which this portal does nothing.
             let game = if place.is_root() { "Code14" } else { "0" };
             assert_eq!(lines[1..5], [game, "1", "AccessDenied", "AccessDenied"], "{cold_or_hot}: {run:?}");
             assert_eq!(lines[6..8], ["[Application]", "name=org.example.App"], "{run:?}");
@@ -94,7 +94,7 @@ print(open('/.flatpak-info').read() if os.path.exists('/.flatpak-info') else 'no
                 assert_eq!(notes[1], format!("game {}", lines[5]));
             }
         }
-        // Without portals nobody takes it for an application that has them.
+        // Without `portals` it has no instance metadata, so no portal sees it as a sandboxed application.
         let program = python("print(os.path.exists('/.flatpak-info'), len(os.listdir('/.palisade')))");
         let run = world.python(&["--talk", "org.example.Echo"], &program);
         assert_eq!(run.ok(), "False 1");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Buses and services of a test's own, and the processes of its launches.
+//! The test's own buses and services, and the processes of its launches.
 
 use crate::support::{Place, Run, eventually, give, job};
 use std::io::{BufRead, BufReader, Write};
@@ -48,7 +48,7 @@ pub(crate) struct World<'p> {
     children: Vec<Child>,
 }
 
-/// Everybody may do everything: what is refused is refused by the filter.
+/// The bus allows everything to every user, so every refusal is the filter's.
 const CONFIGURATION: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -144,7 +144,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// A program outside, as the person, who knows both buses.
+    /// A program outside, as the user of the test, with the addresses of both buses.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = self.place.command(program);
         command

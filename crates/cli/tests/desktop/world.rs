@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests of `palisade desktop` share: a home, a system's data, and how a run ended.
+//! What the tests of `palisade desktop` share: a home, a data directory of the system, and the result of a run.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use serde_json::Value;
@@ -42,8 +42,8 @@ impl World {
             std::fs::create_dir_all(world.path(directory)).unwrap();
         }
         let given = std::env::var_os("PALISADE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_palisade").into());
-        // By a program of its own: else a test that starts something meanwhile has the file open for
-        // writing, and nobody can run it.
+        // A child process copies it. If this process did, a child of another test could still have the file open for
+        // writing, and exec would fail.
         let copied = Command::new("cp").arg(&given).arg(world.palisade()).status().unwrap();
         assert!(copied.success());
         world.profile("app");

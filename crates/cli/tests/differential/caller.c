@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Makes the calls that its input names, one a line, and answers `sync` with what came of them, a word each:
+// Makes the calls that its input names, one a line. It answers `sync` with their results, one word each:
 //
 //   RESULT[:DETAIL][!SIGNAL…][~TREE]
 //
-// RESULT is the number that was returned, an error's name, or `waits` (not made, because it would wait or meet others). DETAIL is what was
-// returned in memory. TREE is a digest of the tree (names, kinds, modes, owners, sizes, links, whether just written),
-// where the call changed it.
+// RESULT is the number that was returned, an error's name, or `waits` (not made, because it would wait or affect other
+// processes). DETAIL is what was returned in memory. TREE is a digest of the tree (names, kinds, modes, owners, sizes,
+// links, whether just written), where the call changed it.
 //
-// A word of its command line is the only directory that it may write to (for root, who needs no sandbox for that).
+// One word of its command line is the only directory to which it may write (for root, where no sandbox is needed for that).
 //
 //   begin DIRECTORY         a new sequence: this working directory, /dev/null as the first three descriptors and no other,
 //                           the usual mask and limits, a handler for each signal
@@ -43,7 +43,7 @@
 #include <unistd.h>
 #include <utime.h>
 
-// One letter an argument, but where it says "and":
+// One letter for each argument, unless "and" stands here:
 //   i a number   p a text   b a text and its length   o NUMBER: a buffer and its size   0 zero, of which nothing is said
 //   s a stat buffer   x a statx buffer   q two numbers   h an open_how (two numbers) and its size
 //   a an address and its length   A a buffer for an address and a pointer to its size
@@ -345,7 +345,7 @@ static void show_address(void) {
     else if (address->sun_family == AF_UNIX && memory.size > 2) show(address->sun_path, memory.size - 2);
 }
 
-// What the kernel numbers anew each time, the name of a pipe, a socket or a file without one, is told without its number.
+// The kernel gives a new number to a pipe, a socket or a file without a name each time, so its name is printed without it.
 static size_t named(size_t length) {
     const char *number = memchr(memory.out, memory.out[0] == '/' ? '#' : '[', length);
     return number ? (size_t)(number - memory.out) : length;
@@ -400,7 +400,7 @@ static int would_wait(const struct call *call, const long *arguments) {
     if (call->in && !is_ready(arguments[call->in - 1], POLLIN)) return 1;
     if (call->out && !is_ready(arguments[call->out - 1], POLLOUT)) return 1;
     struct stat stat;
-    // Locks of /dev/null are everybody's on the machine.
+    // Locks of /dev/null are shared with every process on the machine.
     if (call->number == SYS_flock) return !fstat((int)arguments[0], &stat) && S_ISCHR(stat.st_mode);
     return !strcmp(call->name, "creat") && arguments[0] > 1 && !fstatat(AT_FDCWD, (const char *)arguments[0], &stat, 0)
         && !S_ISREG(stat.st_mode) && !S_ISDIR(stat.st_mode);

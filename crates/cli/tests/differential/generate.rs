@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random scripts. Each has a few names, calls and flags of its own, so that the same ones meet often.
+//! Generates random scripts. Each has a few names, calls and flags of its own, so that the same ones meet often.
 //!
-//! Nothing here knows a difference: calls, flags, paths and numbers are drawn one by one from lists of what exists.
+//! The generator knows no difference: it draws calls, flags, paths and numbers independently from lists of what exists.
 
 use super::script::Script;
 use crate::explorer::random::Random;
@@ -160,7 +160,7 @@ const ONE: &[(&str, &[&str])] = &[
     ("resource", &["RLIMIT_NOFILE", "RLIMIT_FSIZE"]),
 ];
 
-/// Of these each may be drawn, and one that nobody knows.
+/// Flags of which any set may be drawn, and one unknown flag.
 const SOME: &[(&str, &[&str])] = &[
     (
         "at_flags",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tree of a script: made on the host, and read by it at the end.
+//! Makes the tree of a script on the host, and reads it at the end.
 
 use rustix::fs::AtFlags;
 use rustix::fs::{CWD, FileType, Mode, Timespec, Timestamps, utimensat};
@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Below the directory that is the script's own: who climbs by `..` stays in it.
+/// The working directory, below the script's own directory: a path that climbs by `..` stays in the latter.
 const BELOW: &str = "u/u/u/w";
 /// When everything in a tree was last written, before the first call.
 const WRITTEN: i64 = 1_000_000_000;
@@ -108,7 +108,7 @@ impl Look<'_> {
         if kind == FileType::RegularFile {
             line += &format!(" read {}", when(stat.atime(), stat.atime_nsec()));
         }
-        // Whoever isn't root would not get in otherwise, nor remove it.
+        // Otherwise an ordinary user could neither read it nor remove it.
         let own = if is_directory { 0o700 } else { 0o600 };
         if (is_directory || kind == FileType::RegularFile) && stat.mode() & own != own {
             let _not_ours = std::fs::set_permissions(path, Permissions::from_mode(own));

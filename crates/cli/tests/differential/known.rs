@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The known differences (`known.list`).
+//! Reads the known differences (`known.list`).
 
 use super::play::Wall;
 use super::script::{Difference, Script};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plays scripts: natively, then inside, in trees at the same paths.
+//! Plays scripts natively and then inside, in trees at the same paths.
 
 use super::ground::{ground, look, make};
 use super::script::{Outcome, Pair, Script};
@@ -127,7 +127,7 @@ impl<'p> Arena<'p> {
         for (number, script) in scripts.iter().enumerate() {
             let one = player.get_or_insert_with(|| Player::start(&mut command()));
             let answer = one.answer(&self.request(number, script), LIMIT);
-            // What was being written when it died isn't a result.
+            // An incomplete line, written when it died, isn't a result.
             let ended = answer.as_ref().is_ok_and(|line| line.ends_with('\n'));
             if !ended && let Some(lost) = player.take() {
                 lost.kill();
@@ -151,7 +151,7 @@ impl<'p> Arena<'p> {
         native.into_iter().zip(inside).map(|(native, inside)| Pair { native, inside }).collect()
     }
 
-    /// Who plays behind what.
+    /// The user that plays, and the wall.
     pub(super) fn how(&self) -> String {
         format!("as {}, {}", if self.place.is_root() { "root" } else { "user" }, self.wall.name())
     }

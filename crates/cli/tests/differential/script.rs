@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A script: a tree and calls in it; and what came of it.
+//! A script, which is a tree and calls in it, and its results.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ pub(super) struct Script {
     pub(super) calls: Vec<String>,
 }
 
-/// What came of a script on one side.
+/// The results of a script on one side.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Outcome {
     /// A word of `caller.c` for each call, up to the one that it died of, or that never ended.
@@ -21,7 +21,7 @@ pub(super) struct Outcome {
     pub(super) tree: Vec<String>,
 }
 
-/// What came of it on both.
+/// The results of a script on both sides.
 #[derive(Clone, Default)]
 pub(super) struct Pair {
     pub(super) native: Outcome,

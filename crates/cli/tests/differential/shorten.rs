@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Makes a script that goes differently as short as it can be (delta debugging). What is tried next to each other shares
+//! Shortens a script that shows a difference as far as possible (delta debugging). Attempts that follow each other share
 //! launches.
 
 use super::known::call_of;
@@ -14,7 +14,7 @@ pub(super) fn kind(script: &Script, difference: &Difference) -> Kind {
     (call.to_owned(), difference.native.clone(), difference.inside.clone())
 }
 
-/// The shortest script that was found, and what came of it; `None` if it isn't met when the script is alone.
+/// The shortest script that was found, and its results; `None` if the difference doesn't appear when the script runs alone.
 pub(super) fn shorten(arena: &Arena<'_>, script: &Script, wanted: &Kind) -> Option<(Script, Pair)> {
     let meets = |script: &Script, pair: &Pair| {
         pair.differences().iter().any(|difference| kind(script, difference) == *wanted)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random sequences. Each has a few names and a few kinds of calls of its own, so that the same names meet often.
+//! Generates random sequences. Each has a few names and a few kinds of calls of its own, so that the same names meet often.
 //!
-//! Nothing here knows an attack: a call's kind, its paths and their spelling are drawn one by one.
+//! The generator knows no attack: it draws a call's kind, its paths and their spelling independently.
 
 use super::model::{Model, Node, is_below, join, parent};
 use super::random::Random;
@@ -121,7 +121,7 @@ impl Generator {
                 add(&join(above, &join(directory, name)));
             }
         }
-        // What is in the repository is only of interest to those who have its names.
+        // Entries of `.git` matter only to sequences that use its names.
         let names = |entry: &&String| {
             !entry.starts_with(".git") || self.obeyed.iter().any(|(name, _)| entry.starts_with(name))
         };

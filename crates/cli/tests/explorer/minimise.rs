@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Makes a sequence that breaks an invariant as short as it can be (delta debugging). What is tried next to each other
-//! shares launches.
+//! Shortens a sequence that breaks an invariant as far as possible (delta debugging). Attempts that follow each other share
+//! launches.
 
 use super::oracle::Invariant;
 use super::play::{Ground, Outcome, play};
@@ -9,7 +9,7 @@ use super::sequence::{Actor, Sequence};
 /// How often a sequence is played alone until it breaks something.
 const ATTEMPTS: usize = 5;
 
-/// The shortest sequence that was found, and what came of it; `None` if the sequence breaks nothing when it is alone.
+/// The shortest sequence that was found, and its outcome; `None` if the sequence breaks nothing when it runs alone.
 pub(super) fn minimise(
     ground: &Ground<'_>,
     sequence: &Sequence,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a tree would hold if every call succeeded: a sequence of calls on nothing but missing names finds nothing. No
-//! rule of Palisade's is known here, so what is refused stays in the model.
+//! A model of the tree if every call succeeded: without it, most calls would name missing files and test nothing. It knows
+//! no rule of Palisade's, so what is refused stays in the model.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Node {

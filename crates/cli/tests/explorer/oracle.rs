@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host sees afterwards. The oracle knows nothing of Palisade's rules: it has a list of what programs outside
-//! obey, follows paths as they would, and knows what is a sandbox's by the mark in it.
+//! Judges the host's tree after a launch. The oracle knows nothing of Palisade's rules. It has a list of names that programs
+//! outside obey, follows paths as these programs would, and recognizes content from a sandbox by its mark.
 
 use super::tree::{Identity, Tree};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub(super) const OBEYED: &[&str] = &[
     ".jj/repo/config.toml",
 ];
 
-/// In what a player writes (`player.c`), and in nothing of the host's.
+/// The mark in every file that a player writes (`player.c`), and in no file of the host.
 const MARK: &[u8] = b"evil\n";
 /// Below these nothing is obeyed that was made there.
 const EXCEPTIONS: &[&str] = &["node_modules", "site-packages"];

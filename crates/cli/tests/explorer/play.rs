@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plays sequences: several in one launch, each in a tree of its own with a repository of its own.
+//! Plays sequences: several in one launch, each in its own tree with its own repository.
 
 use super::oracle::{Broken, Invariant, inspect};
 use super::player::Player;
@@ -17,13 +17,13 @@ pub(super) struct Ground<'g> {
     pub(super) directory: &'g Path,
     /// Where trees go that have been looked at.
     pub(super) played: &'g PlayedTrees,
-    /// Who owns what the host makes.
+    /// The owner of what the host makes.
     pub(super) owner: (u32, u32),
     /// What starts a player, its working directory apart.
     pub(super) player: &'g dyn Fn() -> Command,
 }
 
-/// What came of one sequence.
+/// The outcome of one sequence.
 #[derive(Default)]
 pub(super) struct Outcome {
     /// Of each step: 0 or errno.
@@ -40,7 +40,7 @@ pub(crate) struct PlayedTrees {
 }
 
 impl PlayedTrees {
-    /// More than `./x test` plays.
+    /// More sequences than `./x test` plays.
     const KEPT: usize = 20_000;
 
     pub(crate) fn new(directory: PathBuf) -> Self {
@@ -165,7 +165,7 @@ pub(super) fn play(ground: &Ground<'_>, sequences: &[Sequence]) -> Vec<Outcome> 
     }
     running.iter().for_each(|one| ground.played.take(&one.tree.top));
     if remove_strays(ground.directory) {
-        // A link and `..` led out of some tree, and who knows what went there: nothing is said to be lost.
+        // A path with a link and `..` led out of one of the trees, so files may have moved there: don't report a loss.
         for one in &mut running {
             one.outcome.broken.retain(|broken| broken.invariant != Invariant::Loss);
         }

@@ -3,9 +3,9 @@
 // Makes the calls that its input names, one a line, and answers `sync` with their results: one number each, 0 or errno.
 //
 //   begin DIRECTORY        a new sequence: no kept descriptors, this working directory
-//   open SLOT FLAGS PATH   SLOT `-`: what may be written gets the mark and is closed; else the descriptor is kept there
-//   look LINE ROOT...      reads every file below, tells the first word of each on a line of its own and then a dot, adds
-//                          LINE to whatever may be written, and makes a file `made` in every directory
+//   open SLOT FLAGS PATH   SLOT `-`: a writable file gets the mark and is closed; else the descriptor is kept there
+//   look LINE ROOT...      reads every file below, prints the first word of each on a line of its own and then a dot, adds
+//                          LINE to every writable file, and makes a file `made` in every directory
 //   race FIRST SECOND      exchanges them again and again; `halt` ends that
 //   PREFIX CALL            `|` in another thread; `+` in another thread, beside the next call;
 //                          `~DIRECTORY` in a thread that has this working directory for itself
@@ -82,7 +82,7 @@ static long open_it(char **word) {
     struct path path;
     read_path(&path, word[3]);
     int flags = open_flags(word[2]), at = path.directory, made = -1;
-    // A kept descriptor is written to later, by a call of its own.
+    // A kept descriptor is written to later, by another call.
     int writable = word[1][0] == '-' && (flags & O_ACCMODE) != O_RDONLY && !(flags & O_PATH);
     if (!strcmp(word[0], "openat2")) {
         struct open_how how = { .flags = (unsigned)flags, .mode = flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)) ? 0644 : 0 };
@@ -185,7 +185,7 @@ static int make(char *line) {
 
 static void look_at(const char *path, const char *line) {
     char text[256] = { 0 };
-    // Whoever reads a FIFO would wait for a writer.
+    // Without O_NONBLOCK, opening a FIFO would wait for a writer.
     int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (file >= 0 && read(file, text, sizeof text - 1) > 0) {
         text[strcspn(text, " \n")] = 0;
@@ -215,7 +215,7 @@ static void look(const char *path, const char *line, int depth) {
     closedir(directory);
 }
 
-// Two names that are exchanged until somebody says stop.
+// Two names that a thread exchanges until `halt`.
 struct race { char *line; atomic_int over; pthread_t thread; };
 
 static void *exchange(void *given) {
@@ -229,7 +229,7 @@ static void *exchange(void *given) {
     return NULL;
 }
 
-// A call in a thread of its own.
+// A call that another thread makes.
 struct job { char *directory; char line[LONGEST]; int result; pthread_t thread; };
 
 static void *run(void *given) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A running `player.c`: it gets calls, and tells what came of them.
+//! A running `player.c`: sends it calls and reads their results.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,7 +20,7 @@ impl Player {
         Self::attempt(command).unwrap_or_else(|said| panic!("{command:?}: {said}"))
     }
 
-    /// Starts it, unless there is to be no sandbox for it; then gives what was said of that.
+    /// Starts it. If the launch refuses to start, returns its message.
     pub(crate) fn attempt(command: &mut Command) -> Result<Self, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -45,7 +45,7 @@ impl Player {
         Ok(line.split_whitespace().map(|number| number.parse().unwrap()).collect())
     }
 
-    /// Looks at all that is below `roots` and writes `line` to it; gives the first words that were read.
+    /// Reads every file below `roots` and writes `line` to it; returns the first words that were read.
     pub(crate) fn look(&mut self, line: &str, roots: &str) -> Result<Vec<String>, String> {
         let mut next = self.ask(&format!("look {line} {roots}\n"));
         let mut words = Vec::new();
@@ -60,7 +60,7 @@ impl Player {
         Ok(words)
     }
 
-    /// How the player that has died, or its launch, ended, and what was said of that.
+    /// How the player, or its launch, ended, and what it printed.
     fn last_words(&mut self) -> String {
         let mut said = String::new();
         let _all_that_is_text = self.child.stderr.as_mut().unwrap().read_to_string(&mut said);
@@ -74,7 +74,7 @@ impl Player {
 
     /// The same; without a line's end of a player that has died. What has come until then, if that takes too many seconds.
     pub(crate) fn answer(&mut self, request: &str, seconds: i64) -> Result<String, String> {
-        // Whoever has died says nothing, which is found below.
+        // Writing to a player that has died fails; that is detected below.
         let _written = self.calls.write_all(request.as_bytes());
         let limit = Timespec { tv_sec: seconds, tv_nsec: 0 };
         let mut line = Vec::new();

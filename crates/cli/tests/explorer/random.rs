@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers that a seed decides (splitmix64): any sequence can be made again by its seed and its number alone.
+//! Random numbers from a seed (splitmix64): a sequence can be made again from its seed and its number alone.
 
 pub(crate) struct Random(u64);
 

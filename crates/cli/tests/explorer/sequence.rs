@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A sequence: a tree of the host's, and who does what in it, in which launch.
+//! A sequence: a tree of the host, and the calls of each actor in it, by launch.
 
 use std::fmt;
 

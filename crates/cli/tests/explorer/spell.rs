@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ways in which a player can say a path.
+//! The ways in which a player can write a path.
 
 use super::random::Random;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host's side: the tree that it makes, what it moves, and what it knows of both.
+//! The host's part: the tree that it makes, what it moves, and what it knows about both.
 
 use super::oracle::{OBEYED, is_excepted};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
@@ -98,8 +98,8 @@ impl Tree {
         })
     }
 
-    /// The host renames a directory of its own to where there is nothing, and nothing else: what comes of that is its
-    /// own doing. 0 or errno.
+    /// Renames a directory of the host to a name that doesn't exist. Any other rename is refused: its effects would be
+    /// the host's own. Returns 0 or errno.
     pub(super) fn rename(&mut self, from: &str, to: &str) -> i32 {
         let parent = to.rsplit_once('/').map_or("", |(parent, _)| parent);
         // Past the border of a directory where everything may be written, in either direction.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// waits CALL...: has a process wait in each of these calls, sends it each kind of signal, and says what came of it:
+// waits CALL...: has a process wait in each of these calls, sends it each kind of signal, and prints the result:
 // a line for each, with the call's result and how often a handler ran.
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -181,7 +181,7 @@ static void run(void) {
         await_sleep(process);
         kill(process, SIGTERM);
     }
-    // Who waits gets on.
+    // Let the waiting process continue.
     if (is(way, "restart") || is(way, "ignored") || is(way, "blocked") || is(way, "elsewhere") || stops) {
         if (is(call, "write")) other = open("fifo", O_RDONLY);
         if (is(call, "read")) other = open("fifo", O_WRONLY);

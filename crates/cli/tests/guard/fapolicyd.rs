@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Coming from fapolicyd.
+//! Tests the migration from fapolicyd.
 
 use super::world::{World, parse};
 use crate::support::job::{Run, finish};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Enforcing and not, for a while and for good: with a palisaded that watches a tmpfs.
+//! Tests the modes enforce and permissive, temporary and permanent, with a palisaded that watches a tmpfs.
 
 use super::world::{Guarded, NOT_BAD};
 use std::time::Duration;
@@ -79,7 +79,7 @@ fn what_is_wrong_changes_nothing() {
     assert_eq!(texts(&before), texts(&after));
     assert!(!guarded.runs("bad"));
 
-    // What would stop the host is only taken if somebody insists. Only the tmpfs is watched.
+    // Rules that would stop the host are enforced only with `--force`. Here only the tmpfs is watched.
     guarded.write_rules("deny perm=execute all : all\nallow perm=open all : all\n");
     guarded.guard(&["permissive"]).ok();
     guarded.guard(&["reload"]).ok();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be said without the daemon.
+//! Tests the verbs that need no running daemon.
 
 use super::world::World;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What palisaded says, and to whom.
+//! Tests what palisaded answers, and to which users.
 
 use super::world::{Guarded, NOT_BAD};
 use crate::support::job::finish;
@@ -117,7 +117,7 @@ fn garbage_is_no_question() {
         let _it_may_hang_up = stream.write_all(garbage);
     }
     assert_eq!(guarded.json(&["status"]).0, 1);
-    // Somebody else than palisaded at the socket is an error, and no answer.
+    // If another program than palisaded is at the socket, that is an error and not an answer.
     let strange = guarded.top().join("strange");
     let listener = std::os::unix::net::UnixListener::bind(&strange).unwrap();
     let answering = std::thread::spawn(move || {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade guard metrics --serve`.
+//! Tests `palisade guard metrics --serve`.
 
 use super::world::{Guarded, NOT_BAD};
 use crate::support::{self, Place};
@@ -68,9 +68,9 @@ fn prometheus_is_answered_on_this_machine() {
     assert!(denied(&server.ask(scrape)) > before);
     assert!(server.ask(&asks("GET", "/else", &here)).starts_with("HTTP/1.1 404 "));
     assert!(server.ask(&asks("DELETE", "/metrics", &here)).starts_with("HTTP/1.1 405 "));
-    // A page of another site's, whose name leads to this machine.
+    // A browser sends this for a page of another site whose name was made to lead to this machine (DNS rebinding).
     assert!(server.ask(&asks("GET", "/metrics", "site.example:9750")).starts_with("HTTP/1.1 421 "));
-    // Connections that say nothing hold up nobody, nor does one that says too much.
+    // Silent connections don't delay other clients, and neither does one that sends too much.
     let mut silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     assert!(denied(&server.ask(scrape)) > before);
     let _it_may_hang_up = silent[39].write_all(&[b'x'; 20 << 10]);
@@ -82,7 +82,7 @@ fn prometheus_is_answered_on_this_machine() {
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("palisaded"), "{answer}");
 }
 
-/// As a daemon that is stopped: the kernel connects, and nobody reads.
+/// Like a daemon that is stopped: the kernel accepts the connection, and no process reads from it.
 #[test]
 fn a_daemon_that_says_nothing_is_told_of() {
     let place = support::ordinary();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which files are trusted, without the daemon.
+//! Tests which files are trusted, without the daemon.
 
 use super::world::{Guarded, World};
 
@@ -23,7 +23,7 @@ fn from_nothing_to_trusted_and_back() {
         assert!(world.guard(&["trust", "rebuild"]).err.contains("0 files are trusted"));
         let run = world.guard(&["trust", "add", tool]);
         assert_eq!((run.code, run.err.as_str()), (0, "1 file added\n"));
-        // The database knows without being made anew.
+        // The database knows it without a rebuild.
         assert_eq!(paths(&world.json(&["trust", "list"]).1), [tool.replace(' ', "%20")]);
         assert_eq!(world.json(&["trust", "check", tool]).0, 0);
         world.guard(&["trust", "add", tool]).refused(2, &["already"]).with_hint();
@@ -83,7 +83,7 @@ fn the_hosts_own_files_are_roots() {
     }
 }
 
-/// Rules that refuse to open what nobody trusts refuse it root, too, who is about to trust it.
+/// Rules that refuse to open untrusted files also refuse it to root, who must open a file to trust it.
 #[test]
 fn what_may_not_be_opened_can_be_trusted_while_that_is_enforced() {
     let rules = "allow perm=any all : trust=1\n\
@@ -119,7 +119,7 @@ fn what_may_not_be_opened_can_be_trusted_while_that_is_enforced() {
     let ran =
         crate::support::job::finish(&mut guarded.inside(&["sh", "-c", "exec \"$0\"", &guarded.file("bad")]));
     assert_eq!(ran.code, 1, "it is false now: {ran:?}");
-    // No ordinary user has a file read so.
+    // An ordinary user can't have palisaded read a file.
     let run = guarded.guard_as_user(&["trust", "add", &new]);
     assert_ne!(run.code, 0, "{run:?}");
 }
@@ -157,7 +157,7 @@ fn the_daemon_hears_of_what_is_added() {
     assert!(!guarded.runs("good"));
     let (_, answer) = guarded.json(&["explain", &guarded.file("good")]);
     let permit = answer["permit"].as_str().unwrap().strip_prefix("sudo palisade guard ").unwrap().to_owned();
-    // What is said to permit it does.
+    // The command that the hint names permits it.
     guarded.guard(&permit.split(' ').collect::<Vec<_>>()).ok();
     guarded.wait_until("it is trusted", || guarded.runs("good"));
     assert!(!guarded.runs("bad"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is told of which decisions: root of all, a user of those about own processes.
+//! Tests which users see which decisions: root sees all, a user sees those about the user's own processes.
 
 use super::world::{Guarded, NOT_BAD};
 use crate::support::job::{Run, finish};
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 const ONE: u32 = 47_310;
 const OTHER: u32 = 47_311;
 
-/// `palisade …` as somebody, not yet started.
+/// `palisade …` as the user `uid`, not yet started.
 fn command(guarded: &Guarded, uid: u32, arguments: &[&str]) -> Command {
     let mut command = Command::new(guarded.top().join("palisade"));
     command
@@ -30,14 +30,14 @@ fn command(guarded: &Guarded, uid: u32, arguments: &[&str]) -> Command {
     command
 }
 
-/// What somebody is shown of what palisaded remembers.
+/// The events that palisaded remembers and shows to the user `uid`.
 fn remembered(guarded: &Guarded, uid: u32) -> Vec<Value> {
     let run = finish(&mut command(guarded, uid, &["watch", "--json", "--no-follow", "--kind", "guard"]));
     assert_eq!((run.code, run.err.is_empty()), (0, !run.out.is_empty()), "{run:?}");
     run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Executes as somebody, in vain.
+/// Executes a command as the user `uid`, and asserts that it fails.
 fn refused(guarded: &Guarded, uid: u32, line: &[&str]) -> Run {
     let (user, group) = (format!("--reuid={uid}"), format!("--regid={uid}"));
     let run = finish(&mut guarded.inside(&[&["setpriv", &user, &group, "--clear-groups"], line].concat()));
@@ -65,7 +65,7 @@ fn root_sees_all_and_a_user_what_is_own() {
         assert!(own.iter().all(|event| event["object"] == *bad && event["verdict"] == "refused"), "{own:?}");
     }
     assert_eq!(remembered(&guarded, 47_312), Vec::<Value>::new());
-    // The same as it happens.
+    // The same for events as they happen.
     let mut child =
         command(&guarded, OTHER, &["guard", "watch", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -79,12 +79,12 @@ fn root_sees_all_and_a_user_what_is_own() {
     assert_eq!(event["subject"]["uid"], OTHER, "{event}");
     child.kill().unwrap();
     child.wait().unwrap();
-    // What the kernel has to ask about everything for stays root's.
+    // An option that makes the kernel ask about everything is for root only.
     let run = finish(&mut command(&guarded, ONE, &["guard", "watch", "--all"]));
     assert!(run.code == 2 && run.err.contains("only root can ask this of the guard"), "{run:?}");
 }
 
-/// A program with the set-user-id bit works for its owner: what it opens isn't the caller's to know.
+/// A program with the set-user-ID bit runs for its owner, so its caller doesn't see what it opens.
 #[test]
 fn what_a_set_user_id_program_does_is_root_s_to_see() {
     let Some(guarded) = Guarded::new(NOT_BAD) else { return };

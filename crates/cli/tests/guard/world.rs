@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A configuration of one's own; and a palisaded that watches nothing but a tmpfs of one's own.
+//! The environment of the guard's tests: its own configuration, and a palisaded that watches only its own tmpfs.
 
 use crate::support::job::{Run, finish};
 use crate::support::{self, Place};
@@ -74,7 +74,7 @@ fn palisaded() -> PathBuf {
     palisade_acceptance::programs::palisaded(Path::new(env!("CARGO_BIN_EXE_palisade")))
 }
 
-/// A daemon in a mount namespace of its own, where it watches a tmpfs that nobody else has.
+/// A daemon in its own mount namespace, where it watches a tmpfs that no other process has.
 pub struct Guarded {
     daemon: Child,
     directory: TempDir,

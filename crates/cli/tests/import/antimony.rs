@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Antimony's profiles and features, key by key.
+//! Tests the import of Antimony's profiles and features, key by key.
 
 use super::world::{World, at, list, reasons};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All that Antimony and firejail ship, where it is at hand.
+//! Imports all profiles that Antimony and firejail ship, if they are installed.
 
 use super::world::World;
 use crate::support::has;
@@ -15,11 +15,11 @@ struct Tally {
     approximated: usize,
     left_out: usize,
     not_kept: usize,
-    /// What was said of files that can't be imported.
+    /// The messages about files that can't be imported.
     refused: Vec<String>,
 }
 
-/// Imports every file of a directory with one ending, and has `palisade check` read what comes of it.
+/// Imports every file of a directory with a given extension, and has `palisade check` read the results.
 fn import_all(from: &str, directory: &Path, ending: &str, feature: bool) -> Tally {
     let option: &[&str] = if feature { &["--feature"] } else { &[] };
     let read_as: &[&str] = if feature { &["--as-feature"] } else { &[] };

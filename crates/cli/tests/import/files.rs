@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that are no profiles, and where profiles are written.
+//! Tests files that aren't profiles, and where imported profiles are written.
 
 use super::world::{World, at, list};
 use serde_json::Value;

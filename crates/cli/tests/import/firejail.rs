@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Firejail's profiles, statement by statement.
+//! Tests the import of firejail's profiles, statement by statement.
 
 use super::world::{World, at, list, reasons};
 
@@ -141,7 +141,7 @@ fn what_is_whitelisted_is_all_there_is() {
     );
     let silent = world.write("foreign/silent.profile", "net none\n");
     let (profile, report) = world.imported("firejail", &silent, &[]);
-    // Nothing is said of the bus there, which leaves it open.
+    // The profile doesn't mention the bus, so firejail leaves it open.
     assert_eq!(at(&profile, "dbus.session").as_str(), Some("filtered"));
     assert!(report["text"].as_str().unwrap().contains("Name what it is to talk with."));
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade import`, as a user meets it: what comes of each statement of another launcher's profile, where it is
-//! written, and what becomes of files that are none.
+//! Tests `palisade import` from a user's view: how each statement of another launcher's profile is imported, where the
+//! result is written, and how files are handled that aren't profiles.
 //!
-//! The profiles of Antimony and firejail themselves are no part of this repository. Where the features `antimony` and
-//! `firejail` of `tests/acceptance/features.toml` are there, all of them are imported, and firejail is asked what it
-//! makes of a profile.
+//! The profiles of Antimony and firejail themselves are not part of this repository. If the features `antimony` and
+//! `firejail` of `tests/acceptance/features.toml` are present, all of these profiles are imported, and the effects of a
+//! profile are compared with those under firejail itself.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
 mod antimony;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Firejail itself, asked: what a program can read, change and execute under a profile there, and under what was
-//! imported from it here.
+//! Compares with firejail: what a program can read, change and execute under a profile there, and under the profile
+//! that Palisade imported from it.
 
 use crate::support::{has, is_root, job};
 use palisade_acceptance::person::Person;
@@ -55,7 +55,7 @@ impl Somebody {
         let somebody = Self { person, home };
         somebody.reset();
         let given = std::env::var_os("PALISADE_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_palisade").into());
-        // By a program of its own: no other test's child has it open for writing.
+        // A child process copies it, so that no child of another test has it open for writing.
         assert!(Command::new("cp").arg(given).arg(somebody.palisade()).status().unwrap().success());
         somebody
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A place to import in.
+//! The environment of the import tests.
 
 use serde_json::Value;
 use std::path::PathBuf;

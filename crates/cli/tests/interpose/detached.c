@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Threads that nobody waits for: with musl each takes away its own stack as the last thing it does.
+// Threads that no other thread joins: with musl each unmaps its own stack at its end.
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>

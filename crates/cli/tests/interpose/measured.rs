@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What calls take, where they come from, and clocks.
+//! Tests the times of calls, the places that make them, and clocks.
 
 use super::{Bench, Counted, interpose, is_installed, said};
 use palisade_interpose::site;
@@ -42,7 +42,7 @@ fn with_times_counts_are_still_those_of_strace() {
             assert!(took(&counted, "wait4") > Duration::ZERO, "{:?}", counted.json);
         }
     }
-    // Once more without: nothing is said of times.
+    // Without the option no times are reported.
     let counted = bench.count(&["true"]);
     assert_eq!(counted.json["calls"][0]["nanoseconds"], Value::Null);
     let table = interpose(&["--time", "--", "true"]);

@@ -80,7 +80,7 @@ int main(int count, char **arguments) {
     CHECK(!sigprocmask(SIG_SETMASK, 0, &all) && sigismember(&all, SIGUSR1) && sigismember(&all, SIGALRM));
     CHECK(!sigprocmask(SIG_SETMASK, &before, 0));
 
-    // Masks with everything but one signal, whose handler makes calls while they are in force.
+    // Block every signal but one. The handler of that one makes calls while the mask is in force.
     ticks = 0;
     struct itimerval soon = {{0, 0}, {0, 20000}};
     sigset_t alarm;
@@ -114,7 +114,7 @@ int main(int count, char **arguments) {
     for (int i = 0; i < 100; i++) CHECK(getsid(0) == 4242 && getppid() == parent);
     CHECK(trapped == 100);
 
-    // Nobody takes the traps away by accident. With an argument: interposed.
+    // No other code can disable the traps by accident. With an argument, the program knows that it is interposed.
     CHECK(count == 1 || (prctl(59, 0, 0, 0, 0) < 0 && errno == EINVAL));
     puts("well");
     fflush(stdout);

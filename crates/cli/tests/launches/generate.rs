@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random stories. Each has a few names, so that policies and attackers speak of the same paths often.
+//! Generates random stories. Each has a few names, so that policies and attackers often use the same paths.
 //!
-//! Nothing here knows an attack: trees, rules, calls and their paths are drawn one by one.
+//! The generator knows no attack: it draws trees, rules, calls and their paths independently.
 
 use super::oracle::{is_in, resolve};
 use super::story::{Access, Launch, Layer, Node, Rule, Story, Tree};
@@ -210,7 +210,7 @@ impl Generator {
         Launch { options, calls, race }
     }
 
-    /// Where the attacker does something: mostly what rules speak of, or a directory above that.
+    /// The path on which the attacker acts: mostly the path of a rule, or a directory above it.
     fn spot(&mut self) -> String {
         let mut path = if self.random.chance(60) {
             let rule = self.random.below(self.rules.len());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A story's home on the host: making it, and looking at it after a launch.
+//! Makes a story's home on the host, and checks it after a launch.
 
 use super::oracle::{May, Oracle, resolve};
 use super::story::{Node, Story, Tree};
@@ -12,20 +12,20 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-/// What may never come of a launch.
+/// Results that no launch may have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Breach {
-    /// What the policy doesn't let be read was read.
+    /// A file was read that the policy doesn't let be read.
     Read,
-    /// What the policy doesn't let be changed was changed, or is gone.
+    /// A file was changed or removed that the policy doesn't let be changed.
     Changed,
-    /// A path at which the policy lets nothing be changed leads to something else.
+    /// A path at which the policy permits no change leads to another file.
     Replaced,
     /// There is a new name in a directory that the policy doesn't let be changed.
     Added,
-    /// Nobody has attacked yet, and what the policy grants can't be used.
+    /// A grant of the policy can't be used, although no attack has happened yet.
     Refused,
-    /// A plan was made that can't be kept to, and nobody was changing anything meanwhile.
+    /// A plan was made that can't be applied, although nothing was changing the files meanwhile.
     Failed,
 }
 
@@ -161,7 +161,7 @@ impl Ground {
         Ok(breaches)
     }
 
-    /// What a first launch, in which nobody has attacked yet, could not do though the policy grants it.
+    /// What the policy grants and a first launch, before any attack, could not do.
     pub(super) fn lacks(&self, read: &[String]) -> std::io::Result<Option<String>> {
         for object in self.objects.iter().filter(|object| !object.is_directory) {
             let token = object.content.split(' ').next().unwrap_or_default();

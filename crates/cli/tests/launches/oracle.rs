@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a policy permits, from the policy and the host's first tree alone. Written from docs/policy.md ("Precedence",
-//! "Links, and directories that move"), and by nothing of Palisade's.
+//! States what a policy permits, from the policy and the host's first tree alone. It follows docs/policy.md ("Precedence",
+//! "Links, and directories that move"), and uses no code of Palisade.
 
 use super::story::{Access, Layer, Node, Rule, Story, Tree};
 use std::collections::BTreeSet;
@@ -82,7 +82,7 @@ impl<'s> Oracle<'s> {
         may
     }
 
-    /// What may be done with it at whichever place.
+    /// What may be done with it at any place where it is shown.
     pub(super) fn anywhere(&self, path: &str) -> May {
         let moved = self.stated.iter().filter(|stated| stated.rule.destination.is_some());
         let moved = moved.filter(|stated| is_in(path, &stated.at)).map(|stated| {
@@ -92,8 +92,8 @@ impl<'s> Oracle<'s> {
         moved.fold(self.at_home(path), May::or)
     }
 
-    /// Whether a rule other than a pattern's speaks of exactly this object, or of one below it: then its path keeps leading
-    /// to it.
+    /// Whether a rule without a pattern names exactly this object, or one below it. If so, the object's path must not come to
+    /// lead elsewhere.
     pub(super) fn keeps_path(&self, path: &str) -> bool {
         let plain = self.stated.iter().filter(|stated| !stated.rule.is_pattern());
         plain.map(|stated| &stated.at).any(|at| is_in(at, path))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plays a story: its launches one after another, a racing one beside the next.
+//! Plays a story: its launches run one after another; a racing launch runs beside the next one.
 
 use super::ground::{Breach, Ground};
 use super::story::{Layer, Story};
@@ -17,11 +17,11 @@ pub(super) const SHOWN: &str = "/shown";
 /// So ends a launch beside which another puts a link in the place of a covered name: nothing can be mounted over one.
 const UNCOVERED: &str = "it is a symbolic link now; everything inside has been ended";
 
-/// What came of a story.
+/// The outcome of a story.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Outcome {
     pub(super) breaches: BTreeMap<Breach, String>,
-    /// What was said where there was no launch.
+    /// The messages of launches that were refused.
     pub(super) refusals: Vec<String>,
     pub(super) launches: u64,
 }
@@ -29,7 +29,7 @@ pub(super) struct Outcome {
 /// A person's place, with the player in it.
 pub(super) struct Arena<'p> {
     pub(super) place: &'p Place,
-    /// Whether there is a sandbox at all.
+    /// Whether the launches run in a sandbox.
     pub(super) sandbox: bool,
     program: PathBuf,
     homes: PathBuf,

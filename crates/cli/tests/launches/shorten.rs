@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Makes a story with a breach as short as it can be: without one launch, call, rule, option or object after another.
+//! Shortens a story with a breach: it removes one launch, call, rule, option or object after another.
 
 use super::ground::Breach;
 use super::play::{Arena, Outcome};
@@ -8,7 +8,7 @@ use super::story::Story;
 /// How often a race is run until it is won.
 const ATTEMPTS: usize = 5;
 
-/// The shortest story with this breach, and what came of it; none if it isn't met again.
+/// The shortest story with this breach, and its outcome; `None` if the breach doesn't happen again.
 pub(super) fn shorten(arena: &Arena<'_>, story: &Story, breach: Breach) -> Option<(Story, Outcome)> {
     let attempt = |story: &Story| {
         let attempts = if story.launches.iter().any(|launch| launch.race.is_some()) { ATTEMPTS } else { 1 };

@@ -17,7 +17,7 @@ pub(super) enum Node {
 /// What the host has before the first launch, by path: parents come first.
 pub(super) type Tree = BTreeMap<String, Node>;
 
-/// Who states a rule, in the order in which later ones win.
+/// The layers that can state a rule; later ones take precedence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Layer {
     /// `[locked.filesystem]` of the administrator's.
@@ -94,7 +94,7 @@ impl Rule {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Launch {
-    /// Options besides those of rules.
+    /// Options other than those for rules.
     pub(super) options: Vec<&'static str>,
     /// What `player.c` does, `@` for the home.
     pub(super) calls: Vec<String>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules that meet: each pair of rules of a small world, in which all of them are about one file or what it lies in, and
-//! more of them at once, drawn.
+//! Tests how rules combine: each pair of rules in a small set of paths, which all concern one file or a directory above it,
+//! and larger random sets of them.
 //!
-//! Random policies of a whole home seldom have two rules for one thing, and how rules go together is where planners err.
+//! Random policies for a whole home seldom have two rules for one file, but combined rules are where planners make errors.
 
 use super::story::{Access, Launch, Layer, Node, Rule, Story, Tree};
 use crate::explorer::random::Random;
@@ -29,7 +29,7 @@ const MOVED: [&str; 2] = ["T/b/x.cfg", "l"];
 const ACCESSES: [Access; 3] = [Access::Deny, Access::Read, Access::Write];
 const TOPS: [&str; 2] = ["keys", "w"];
 
-/// All rules there are, for whoever may have an administrator's.
+/// All rules; with `locks` also those of an administrator.
 fn rules(locks: bool) -> Vec<Rule> {
     let layers: &[Layer] = if locks {
         &[Layer::Locked, Layer::User, Layer::CommandLine]
@@ -92,7 +92,7 @@ pub(super) fn story(seed: u64, number: u64, locks: bool) -> Story {
             *destination = format!("/mnt/{number}");
         }
     }
-    // No option grants the same twice.
+    // One option can't be given twice for the same path.
     rules.dedup_by(|one, other| {
         one.path == other.path && one.layer == other.layer && one.access == other.access
     });
@@ -104,7 +104,7 @@ pub(super) fn story(seed: u64, number: u64, locks: bool) -> Story {
     Story { tree: tree(top), rules, launches: vec![Launch { options, ..Launch::default() }] }
 }
 
-/// The pair with this number of so many things.
+/// The pair with this number, of `things` elements.
 fn pair(things: usize, mut number: usize) -> Vec<usize> {
     let mut first = 0;
     while number >= things - 1 - first {

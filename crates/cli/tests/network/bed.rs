@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host whose internet is `internet.py`.
+//! A host whose internet is simulated by `internet.py`.
 
 use crate::support::{Place, Run, everybody, has, job};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// Everybody, where there is what an internet takes.
+/// All test users, if the machine has what the simulated internet needs.
 #[allow(dead_code, reason = "clients are tried by a list of their own")]
 pub(crate) fn people() -> Vec<Place> {
     if has("internet") { everybody() } else { Vec::new() }
@@ -54,7 +54,7 @@ impl Bed {
         if !self.place.is_root() {
             command.args(["--user", "--preserve-credentials"]);
         }
-        // Who enters a mount namespace stands in its root.
+        // A process that enters a mount namespace has its root as working directory.
         command.args(["--net", "--mount", "--", "env"]);
         command.arg(format!("--chdir={}", self.place.work.display())).arg(program);
         command
@@ -75,7 +75,7 @@ impl Bed {
         self.internet.id()
     }
 
-    /// Has the internet forget who has asked before.
+    /// Makes the internet forget which clients have asked before.
     pub(crate) fn forget(&self) {
         rustix::process::kill_process(
             rustix::process::Pid::from_raw(self.pid().cast_signed()).unwrap(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which differences are known, and what of a comparison isn't.
+//! The known differences, and the differences in a comparison that aren't known.
 
 use super::outcome::{Outcome, Outcomes};
 use super::suite::directory;
@@ -83,9 +83,9 @@ impl Differences {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     suite: String,
-    /// They pass outside and not inside, and aren't listed; with what came of them inside.
+    /// Tests that pass outside and not inside, and aren't listed; with their outcome inside.
     new: Vec<(String, String)>,
-    /// They are listed and pass inside, too.
+    /// Tests that are listed and pass inside, too.
     gone: Vec<String>,
     /// As many occurred as listed.
     known: usize,
@@ -111,7 +111,7 @@ impl Verdict {
         for known in differences.of_suite(suite).filter(|known| known.class != "flaky") {
             let tests: Vec<&String> = first.0.keys().filter(|test| known.fits(test)).collect();
             let occurs = tests.iter().any(|test| attempts.iter().any(|attempt| differs(test, attempt)));
-            // Where it fails outside, too, nothing can be said.
+            // A test that fails outside, too, shows nothing.
             let passes = tests.iter().any(|test| first.0.get(*test) == Some(&Outcome::Passed));
             let again = more.iter().all(|(outside, _)| {
                 tests.iter().any(|test| outside.get(*test).is_none_or(|came| *came == Outcome::Passed))

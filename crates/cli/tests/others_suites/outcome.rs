@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What came of each test, read from what the suites print.
+//! Reads the outcome of each test from what the suites print.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What came of a test.
+/// The outcome of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
@@ -15,7 +15,7 @@ pub(super) enum Outcome {
 /// By `UNIT::TEST`, or `UNIT` where a unit is one test.
 pub(super) type Outcomes = BTreeMap<String, Outcome>;
 
-/// How a unit tells what came of its tests.
+/// How a unit reports the outcomes of its tests.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Format {
@@ -30,7 +30,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// What is told by `printed` and the exit code of the unit.
+    /// The outcomes, from `printed` and the exit code of the unit.
     pub(super) fn read(self, unit: &str, code: i32, printed: &str) -> Outcomes {
         if self == Format::Exit {
             let outcome = match code {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rounds: all units of a suite in a fresh copy of its tree, outside or inside.
+//! One round: all units of a suite in a fresh copy of its tree, outside or inside.
 
 use super::outcome::Outcomes;
 use super::store;
@@ -69,7 +69,7 @@ impl<'a> Rounds<'a> {
         assert!(ended, "left behind: {:?}", self.place.living());
     }
 
-    /// What came of the tests of some units, `jobs` of them at a time.
+    /// Runs some units, `jobs` of them at a time, and returns the outcomes of their tests.
     pub(super) fn run(&self, side: Where, units: &[String], jobs: usize) -> Outcomes {
         self.renew();
         let next = AtomicUsize::new(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Suites as they were obtained: `target/suites/NAME`.
+//! The downloaded suites in `target/suites/NAME`.
 
 use super::suite::{Suite, directory};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a suite is obtained, run and read: `tests/others/NAME.toml`.
+//! The format of `tests/others/NAME.toml`: how a suite is obtained, run and read.
 
 use super::outcome::Format;
 use serde::Deserialize;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packages for tests, and roots in which there is nothing else.
+//! Makes packages for tests, and root directories that contain nothing else.
 
 use crate::support::{Place, Run, job};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::Command;
 /// A package, below a place's home.
 pub(crate) struct Parcel {
     pub(crate) file: PathBuf,
-    /// What was said when it was made.
+    /// The messages when it was made.
     pub(crate) said: String,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn is_static(program: &Path) -> bool {
 /// A program in a root that has the kernel's file systems, a home, and itself.
 pub(crate) fn bare(place: &Place, program: &Path) -> Command {
     let mut bwrap = place.command("bwrap");
-    // bwrap covers parts of a /proc that it makes, and then nobody inside can make one.
+    // If bwrap made a new /proc it would cover parts of it, and then no process inside could mount another.
     bwrap.args(["--tmpfs", "/", "--dev-bind", "/proc", "/proc", "--dev", "/dev", "--bind"]);
     bwrap.args([&place.home, &place.home]).arg("--chdir").arg(&place.work).arg(program);
     bwrap

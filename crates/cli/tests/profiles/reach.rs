@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What shipped profiles don't grant: whatever leads outside comes by a feature that the user asks for, and hears of.
+//! Tests what shipped profiles don't grant: access to the outside needs a feature that the user requests, and a note explains it.
 
 use super::palisade;
 use crate::support::{Place, job, ordinary, root};
@@ -83,7 +83,7 @@ fn below(path: &str, directory: &str) -> bool {
     path == directory || path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What of a policy leads outside.
+/// The parts of a policy that give access to the outside.
 fn leads_outside(policy: &Table) -> Vec<String> {
     let mut found = Vec::new();
     for path in strings(policy, "filesystem", "write") {
@@ -148,7 +148,7 @@ fn open_beside(place: &Place, view: &[&str], arguments: &[&str]) -> job::Run {
     job::finish(&mut bwrap)
 }
 
-/// Machines of the host's system take a feature that says what it is worth.
+/// Access to the system's virtual machines needs a feature, whose note explains the rights that it gives.
 #[test]
 fn libvirt_is_reached_on_request_only() {
     let Some(place) = root() else { return };
@@ -179,13 +179,13 @@ fn libvirt_is_reached_on_request_only() {
         run.err.contains("feature libvirt: Who may tell libvirt what to do has root's rights"),
         "{run:?}"
     );
-    // Who opens it hears how, and what that means.
+    // Opening the profile prints how to get access, and what that means.
     let run = open_beside(&place, &view, &["--program", "true", "virt-manager"]);
     assert!(run.err.contains("profile virt-manager: ") && run.err.contains("--feature libvirt"), "{run:?}");
     drop(listeners);
 }
 
-/// A keyboard beside a gamepad stays outside: root, and who is in the group `input`, could listen to it.
+/// A keyboard beside a gamepad stays hidden: root, and members of the group `input`, could listen to it.
 #[test]
 fn gamepads_are_shown_without_keyboards() {
     let Some(place) = root() else { return };

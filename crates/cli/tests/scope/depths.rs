@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far below a mark a process may be.
+//! Tests the depths of scopes: how far below the marked process the mark is inherited.
 
 use super::world::World;
 

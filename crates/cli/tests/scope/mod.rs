@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scopes with a daemon that runs: each line of `scopes.list`.
+//! Tests scopes with a running daemon; `scopes.list` has a line for each test.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod depths;

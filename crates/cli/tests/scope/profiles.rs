@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Profiles, and what is denied.
+//! Tests the daemon's profiles, and what is denied.
 
 use super::world::World;
 use palisade_acceptance::patience::Patience;
@@ -16,7 +16,7 @@ pub(crate) fn prompt_and_audit() {
     assert!(world.events_as(0).iter().all(|event| event["object"] != "/bin/echo"));
 }
 
-/// Something that would go on, were it not killed: the daemon hears of an exec only after it.
+/// Whether the script is killed. The script must keep running until then, because the daemon is told of an exec only afterwards.
 fn dies(world: &World, script: &str) -> bool {
     let mut patience = Patience::new(Duration::from_secs(50));
     let run = world.script(&[], script);
@@ -61,7 +61,7 @@ pub(crate) fn session() {
     assert_eq!(killed["verdict"], "killed");
     assert!(world.status()["killed_later"].as_u64().is_some_and(|count| count >= 5));
     assert_eq!(world.script(&[], "cp /bin/echo fine; ./fine ran; echo $?").out, "ran\n0\n");
-    // The same, where only told.
+    // The same with a profile that only reports.
     assert_eq!(world.scope(&["profile", "audit"]).code, 0);
     assert_eq!(world.script(&[], "./by-file 0; echo $?").out, "0\n");
 }
@@ -146,7 +146,7 @@ pub(crate) fn switching() {
         assert_eq!(world.script(&[], script).out, said, "{profile}");
     }
     assert_eq!(world.scope(&["profile", "loud"]).code, 2);
-    // A scope's verdict, while it runs. The shell goes with who has started it: only what it starts is killed by the verdict.
+    // A verdict for a running scope. It kills only what the shell starts; the shell ends with the process that started it.
     let script = "while kill -0 $PPID; do sleep 0.05; done";
     let mut sleeper =
         world.scope_command(0, &["run", "--", "sh", "-c", script]).stderr(Stdio::null()).spawn().unwrap();
@@ -172,7 +172,7 @@ pub(crate) fn reload() {
         assert!(!patience.is_spent());
     }
     assert_eq!(world.script(&[], "./by-name ran; echo $?").out, code);
-    // What is wrong changes nothing, and is said.
+    // Invalid settings change nothing, and are reported.
     world.settings("[deny]\nname = []");
     world.signal("-HUP");
     while world.status()["alarms"] == json!([]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The daemon's end and beginning, and what goes wrong.
+//! Tests the end and the start of the daemon, and its errors.
 
 use super::world::{ORDINARY, World};
 use palisade_acceptance::patience::Patience;
@@ -198,7 +198,7 @@ pub(crate) fn slow_readers() {
         assert_eq!(line, "follows\n");
         deaf.push(child);
     }
-    // Somebody who reads hears of the last while those miss some.
+    // A client that reads gets the last event, while the clients that don't read miss some.
     let script = "i=0; while [ $i -lt 1800 ]; do /bin/true; i=$((i+1)); done; /bin/echo last";
     let mut rounds = 0;
     while world.status()["missed"] == 0 {
@@ -262,7 +262,7 @@ pub(crate) fn too_many() {
 pub(crate) fn full_buffer() {
     let world = World::new("");
     assert_eq!(world.script(&[], ":").code, 0);
-    // Nobody reads meanwhile; 4 MiB hold some thousand events.
+    // The daemon is stopped, so no process reads meanwhile; the 4 MiB buffer holds some thousand events.
     let mut load = world
         .scope_command(
             0,
@@ -304,7 +304,7 @@ pub(crate) fn exit_codes() {
         (&["status"], 0),
     ] {
         let run = world.scope(words);
-        // `timeout` says so of a command that a signal ended.
+        // If a signal ended the command, `timeout` returns the code of that signal.
         assert_eq!(run.code, code, "{words:?} {run:?}");
     }
     let run = world

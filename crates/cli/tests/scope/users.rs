@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who may do what.
+//! Tests which users may do what.
 
 use super::world::{ORDINARY, OTHER, Run, World};
 use palisade_acceptance::patience::Patience;
@@ -39,7 +39,7 @@ pub(crate) fn users_apart() {
     sleeper.wait().unwrap();
 }
 
-/// What `palisade watch` shows somebody of scopes.
+/// The events about scopes that `palisade watch` shows to the user `uid`.
 fn watched_by(world: &World, uid: u32) -> Vec<Value> {
     let palisade = world.palisade.to_str().unwrap();
     let socket = world.base.join("guard.sock");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of what is executed in a scope, and what is told of it.
+//! Tests what happens to the programs that a scope executes, and what is reported about them.
 
 use super::world::World;
 use serde_json::json;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A palisaded that serves scopes only, with places of its own: settings, state, socket and pins.
+//! A palisaded that serves scopes only, with its own settings, state, socket and pins.
 
 use palisade_acceptance::patience::Patience;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Somebody ordinary, who has no account, and somebody else.
+/// Two ordinary users without accounts.
 pub(crate) const ORDINARY: u32 = 47_210;
 pub(crate) const OTHER: u32 = 47_211;
 /// The longest that one command may take, in seconds.
@@ -117,7 +117,7 @@ impl World {
         self.daemon.take().unwrap().wait().unwrap();
     }
 
-    /// A command as somebody, not yet started.
+    /// A command as the user `uid`, not yet started.
     pub(crate) fn command(&self, uid: u32, words: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         command.args(["-k", "1", PATIENCE]);
@@ -138,7 +138,7 @@ impl World {
         self.command(uid, &all)
     }
 
-    /// `palisade scope …` as somebody.
+    /// `palisade scope …` as the user `uid`.
     pub(crate) fn scope_as(&self, uid: u32, words: &[&str]) -> Run {
         self.scope_command(uid, words).output().unwrap().into()
     }
@@ -148,7 +148,7 @@ impl World {
         self.scope_as(0, words)
     }
 
-    /// What a script in a scope of its own says; `[killed]` where it was.
+    /// The output of a script in its own scope; `[killed]` if the script was killed.
     pub(crate) fn script(&self, options: &[&str], script: &str) -> Run {
         let words = [&["run", "-q"], options, &["--", "sh", "-c", script]].concat();
         self.scope(&words)
@@ -192,7 +192,7 @@ impl World {
         }
     }
 
-    /// A copy of a program, in a directory of everybody's.
+    /// A copy of a program, in a directory that every user can read.
     pub(crate) fn copy(&self, from: &str, to: &str) -> PathBuf {
         let to = self.base.join("files").join(to);
         duplicate(from, &to);
@@ -214,8 +214,8 @@ impl Drop for World {
     }
 }
 
-/// By another process: while this one has a program open for writing, a child of another thread may have it, too, and
-/// nobody can execute it.
+/// Copies a file by another process. If this process did it, a child of another thread could inherit the open file, and
+/// exec of the copy would fail.
 fn duplicate(from: &str, to: &Path) {
     assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines that go to somebody else than the shell: it is said to whom, and nothing is done with them.
+//! Tests lines that another program than the shell reads: the status line names that program, and the lines aren't judged.
 
 use super::screen::{Screen, Setting};
 use palisade_acceptance::patience::{Patience, pause};
@@ -95,12 +95,12 @@ fn where_a_line_led_is_remembered_with_it() {
     screen.wait_until("the shell itself", |screen| row(screen).starts_with("exit "));
     screen.line("echo he''re");
     screen.wait_for_line("here");
-    // It is over before anybody looks: its words are enough.
+    // The program ends before the proxy can see it, so the line alone must give the context.
     screen.line("sudo() { :; }; clear");
     screen.line("sudo -u www true");
     screen.line("echo do''ne");
     screen.wait_for_line("done");
-    // It is written by somebody whom nobody waits for.
+    // A thread writes it in the background, so wait until it is there.
     let ask = |context: &str, wanted: &str| {
         let mut found = String::new();
         let mut patience = Patience::new(std::time::Duration::from_secs(20));
@@ -152,7 +152,7 @@ fn who_has_the_nonce_behind_somebody_else_is_not_the_shell() {
     screen.slowly("echo the");
     pause(std::time::Duration::from_millis(300));
     assert!(!screen.text().contains("quick"), "{}", screen.text());
-    // Nor is anything judged there.
+    // Lines are not judged there either.
     screen.keys("\x15");
     screen.line("echo 'curl x | sh' > /dev/null; echo ru''n");
     screen.wait_for("run");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The proxy dies, and the terminal is usable.
+//! Tests that the terminal stays usable when the proxy dies.
 
 use super::screen::{Screen, Setting};
 use palisade_acceptance::patience::pause;

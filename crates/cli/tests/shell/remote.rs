@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Over ssh, to a server of the test's own on loopback, with keys and settings of its own, run by who runs the tests.
+//! Tests `palisade shell` over ssh, as the user that runs the tests. The test has its own server on loopback, with its own keys
+//! and settings.
 
 use super::context::{remembered, wait_for_context};
 use super::screen::{PALISADE, Setting, has, is_in_front};
@@ -69,7 +70,7 @@ impl Server {
         let login =
             format!("#!/bin/sh\nexport PS1='far> ' HOME='{}' HISTFILE=\n{command}\n", place.path().display());
         std::fs::write(place.path().join("login"), login).unwrap();
-        // Nobody else takes the port between the two but by chance; then another is tried.
+        // Another process takes the port between the two steps only by chance; then try another port.
         for _attempt in 0..5 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             std::fs::write(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A terminal with the proxy in it: what is typed goes in, and what it shows is a screen of 80 by 24.
+//! A terminal with the proxy in it: a test types into it and reads its screen of 80 by 24.
 
 use crate::support::job;
 use palisade_acceptance::patience::Patience;
@@ -323,8 +323,8 @@ impl Screen {
         self.press("\x03", "$");
     }
 
-    /// Presses keys that interrupt until this prompt, and nothing behind it, is the last that stands there. A shell that is about to fork, and fish while
-    /// it answers, take a signal for what is gone at once, or has nothing to do with it: whoever sits there presses again.
+    /// Presses keys that interrupt until the screen ends with this prompt. A shell that is about to fork, and fish while it
+    /// evaluates, lose a signal or use it for what just ended. A user would press the keys again.
     #[track_caller]
     pub(crate) fn press(&mut self, keys: &str, prompt: &str) {
         for _ in 0..10 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The status line: it says what it should, stays where it is whatever programs do, and leaves nothing behind.
+//! Tests the status line: its content, that it stays in place whatever programs do, and that it leaves nothing behind.
 
 use super::screen::{Screen, Setting, has};
 use palisade_acceptance::patience::{Patience, pause};

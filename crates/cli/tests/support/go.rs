@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Static programs in Go.
+//! Builds static programs in Go.
 
 use super::job;
 use std::process::Command;

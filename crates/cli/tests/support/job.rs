@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One bounded run of a command, and what came of it.
+//! Runs a command with a time limit, and returns its result.
 
 use palisade_acceptance::patience::Patience;
 use rustix::process::Pid;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Nothing that the tests start takes a tenth of it on an idle machine.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// How a command ended, and what it said.
+/// How a command ended, and what it printed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// The exit code, or 128 + the signal's number negated: a launcher is never killed by luck.
@@ -29,7 +29,7 @@ impl Run {
         self.out.trim_end()
     }
 
-    /// It must have failed with `code`, saying each of `words`; with a hint where it is ours.
+    /// Asserts that it failed with `code` and that its message has each of `words`, with a hint if the message is Palisade's.
     #[track_caller]
     pub fn refused(&self, code: i32, words: &[&str]) -> &Self {
         assert_eq!(self.code, code, "{self:?}");

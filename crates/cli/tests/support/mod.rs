@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests of `palisade run` share: as whom they run, where, and how a run ended.
+//! What the tests of `palisade run` share: the users that run them, their directories, and the result of a run.
 //!
 //! The binary is `PALISADE_BIN`, else the one that cargo has built. As root every test runs twice,
-//! as root and as an ordinary user made for the occasion; else once, as whoever started it. What
-//! the machine has is told by `PALISADE_TEST_HAS` and `tests/acceptance/features.toml`.
+//! as root and as an ordinary user made for the tests; otherwise once, as the user that started it.
+//! `PALISADE_TEST_HAS` and `tests/acceptance/features.toml` declare what the machine has.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 #![expect(
     clippy::unwrap_used,
@@ -106,21 +106,21 @@ pub fn has(feature: &str) -> bool {
     has
 }
 
-/// Everybody as whom a test runs, in a place of their own each.
+/// All users as which a test runs, each in a place of its own.
 pub fn everybody() -> Vec<Place> {
     let mut places = vec![ordinary()];
     places.extend(root());
     places
 }
 
-/// A place of the ordinary user's.
+/// A place of the ordinary user.
 pub fn ordinary() -> Place {
     let crew = crew();
     let (base, uid, gid) = (crew.base.clone(), crew.user.uid, crew.user.gid);
     Place::new(crew, &base, uid, gid)
 }
 
-/// A place of root's, if this is root.
+/// A place of root, if this process is root.
 pub fn root() -> Option<Place> {
     is_root().then(|| {
         let crew = crew();
@@ -129,7 +129,7 @@ pub fn root() -> Option<Place> {
     })
 }
 
-/// A home with a working directory in it, and who it belongs to. Removed at the end.
+/// A home with a working directory in it, and its owner. It is removed at the end.
 pub struct Place {
     pub uid: u32,
     pub gid: u32,
@@ -154,7 +154,7 @@ impl Place {
         Self { uid, gid, home, work, mark, crew }
     }
 
-    /// Root, whose commands get an identity of their own.
+    /// Whether this is root's place. Root's commands run as another user.
     pub fn is_root(&self) -> bool {
         self.uid == 0
     }
@@ -256,8 +256,8 @@ impl Place {
         paths.map(|path| (path.to_owned(), state(path))).collect()
     }
 
-    /// Attempts something once more if it fails while another test changes what plans are made from, such as the names in
-    /// `/home` while users come and go. What was changed is told.
+    /// Repeats an attempt that fails while another test changes what plans are made from, such as the names in
+    /// `/home` while users are made and removed. Prints what was changed.
     #[track_caller]
     pub fn undisturbed(&self, mut attempt: impl FnMut() -> Result<(), String>) {
         let mut patience = Patience::new(Duration::from_secs(60));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A terminal to type into and look at: a tmux server of its own.
+//! A terminal for a test to type into and read: a tmux server of its own.
 
 use super::{Place, eventually, job};
 use std::process::Command;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the parts of a guard begin, and how it ends.
+//! Begins the parts of a guard, and ends them.
 
 use super::{Guard, GuardError, check_safety};
 use crate::alarms::{Alarms, Trouble};
@@ -32,10 +32,10 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// So long it takes until a look at the mounts that failed is repeated.
+/// How long to wait before reading the mounts again after a failure.
 const LOOKS_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Guards until a signal or a request ends it.
+/// Runs the guard until a signal or a request ends it.
 pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     let setup = Setup::read(&options.config, None, Writers::RootOnly)?;
     if options.check {
@@ -94,7 +94,8 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
         }
     }
     guard.stop();
-    // Somebody may be waiting for an answer: the workers ends after its next question, and the gate's end answers the rest.
+    // A process may be waiting for an answer. Each worker ends after its next question, and closing the gate answers the
+    // rest.
     let _gone = std::fs::remove_file(&options.socket);
     drop(threads);
     Ok(())
@@ -113,7 +114,7 @@ fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardEr
     };
     let policy =
         Policy::new(setup.settings, setup.rules, setup.linkers, setup.from, 1).map_err(SetupError::from)?;
-    // Before there are threads: those are exempt because this one is.
+    // Before any other thread starts: this thread is exempt from the programs, and later threads inherit that.
     let settings = &policy.settings;
     let places =
         [&options.state, Path::new("/run"), Path::new("/var/lib"), Path::new("/root"), Path::new("/")];
@@ -143,8 +144,8 @@ fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardEr
             None
         }
     };
-    // After the notifications: a process that ends closes its files from the last to the first. The end of a notifications waits for questions
-    // about files that it hears of, and the end of the gate answers them.
+    // Open the gate after the notification group, because an ending process closes its files from the last to the first.
+    // Closing the notification group waits for questions about files that it reports on, and closing the gate answers them.
     let gate = Gate::new(true).or_else(|_| Gate::new(false)).map_err(GuardError::Gate)?;
     let (sender, queue) = std::sync::mpsc::sync_channel(QUEUE);
     let log = policy.settings.log.clone();
@@ -200,7 +201,7 @@ fn start(
     if let Err(error) = confinement::begin(guard.options.other_calls) {
         guard.alarms.raise(Trouble::Calls, error.to_string());
     }
-    // Before the first question: its exec would be one.
+    // Start this before the guard watches anything: otherwise its exec would be a question that no thread answers yet.
     let mut nursery = Nursery::start().map_err(GuardError::Begin)?;
     nursery.begin(&guard.kinds).map_err(GuardError::Kinds)?;
     *guard.nursery.lock().unwrap_or_else(PoisonError::into_inner) = Some(nursery);
@@ -239,12 +240,12 @@ fn start(
         let (told, reporting) = (Arc::clone(lsm), Arc::clone(guard));
         spawn("refusals", move || told.report(&reporting.engine, &reporting.journal, &reporting.stop))?;
         if lsm.is_taken_over() {
-            // Other rules may be in force than those that gave the labels; from now on each open is asked about.
+            // Rules other than the present ones may have given the labels. From now on fanotify asks about each open.
             lsm.invalidate();
             lsm.renew();
         }
     }
-    // fanotify labels from here on, so the kernel may refuse what has no label.
+    // From here on fanotify questions lead to labels, so the kernel may refuse files without a label.
     guard.follow_scope();
     guard.follow_mode();
     {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why the guard does not begin, or does not do what it is asked.
+//! The errors of the guard: why it doesn't begin, or refuses a request.
 
 use palisade_guard::setup::SetupError;
 use palisade_protocol::guard::{Refusal, Response};
@@ -8,19 +8,19 @@ use rustix::io::Errno;
 use std::io;
 use std::path::PathBuf;
 
-/// Why the guard doesn't begin, or what was asked of it isn't done.
+/// Why the guard doesn't begin, or why it doesn't do what a request asks.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GuardError {
-    /// Settings, rules or trust.
+    /// Settings, rules or trust files can't be used.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// It isn't root's.
+    /// The daemon doesn't run as root.
     #[error("only root can guard a host")]
     RootOnly,
-    /// fanotify isn't to be had.
+    /// fanotify isn't available.
     #[error("can't ask the kernel about opens and execs (fanotify): {0}")]
     Gate(#[source] Errno),
-    /// The kernel didn't forget what it answered by itself.
+    /// The kernel kept answers that it gives by itself.
     #[error("can't put other rules in force: {0}")]
     Replace(#[source] Errno),
     /// The socket can't be made.
@@ -31,7 +31,7 @@ pub(crate) enum GuardError {
         /// Why.
         source: io::Error,
     },
-    /// Another one answers there.
+    /// Another palisaded answers at the socket.
     #[error("another palisaded answers at {}", path.shown())]
     Running {
         /// Where.
@@ -40,25 +40,25 @@ pub(crate) enum GuardError {
     /// A thread or signal handler can't be had.
     #[error("can't begin: {0}")]
     Begin(#[source] io::Error),
-    /// libmagic.
+    /// The process that runs libmagic can't begin.
     #[error("{}", .0.split("\nhint: ").next().unwrap_or_default())]
     Kinds(String),
     /// The rules would stop the host.
     #[error("these rules would stop the host: {}", .0.join("; "))]
     Unsafe(Vec<String>),
-    /// BPF LSM was asked for.
+    /// The settings demand BPF LSM, and it can't be in force.
     #[error("backend = \"bpf-lsm\", and it can't be in force here: {0}")]
     NoLsm(String),
-    /// Closed on death, without what stays when the guard dies.
+    /// The settings demand `on-death = "closed"`, and labels can't outlive the guard.
     #[error("on-death = \"closed\" needs BPF LSM, which isn't in force: {0}")]
     NotClosed(String),
     /// Nothing is being tried.
     #[error("nothing is being tried")]
     NoTrial,
-    /// Somebody waited for the trust database.
+    /// A caller waited until the trust database was up to date, and it isn't.
     #[error("what packages and trust files say by now isn't in force: {0}")]
     NotSynced(String),
-    /// Settings of scopes.
+    /// The settings of scopes can't be used.
     #[error(transparent)]
     Scopes(#[from] palisade_scopes::SettingsError),
 }
@@ -104,7 +104,7 @@ impl GuardError {
         }
     }
 
-    /// 2 for what was written wrong, 1 for what the host doesn't give.
+    /// 2 for mistakes in options, settings or rules; 1 for what the host doesn't provide.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Setup(_) | Self::Scopes(_) | Self::Unsafe(_) => 2,

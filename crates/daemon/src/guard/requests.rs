@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked of a guard that runs, and what it answers.
+//! Answers the requests to a running guard.
 
 use super::{Before, Guard, GuardError, check_safety};
 use palisade_guard::rule::files::Writers;
@@ -87,7 +87,7 @@ impl Guard {
         }
     }
 
-    /// Waits until what packages and trust files say is in force.
+    /// Waits until the present state of packages and trust files is in force.
     fn sync(&self, patience: Duration) -> Result<String, GuardError> {
         self.trust_updater.sync(patience).map_err(GuardError::NotSynced)?;
         let trust = self.engine.trust();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the command line asks about scopes.
+//! Answers the command line's requests about scopes.
 
 use super::error::ScopeError;
 use super::process;
@@ -53,7 +53,8 @@ fn answer(
     let root = || if peer.uid == 0 { Ok(()) } else { Err(ScopeError::RootOnly) };
     match request {
         Request::Run { scope } => {
-            // Before Linux 6.5 only by number: it was the asker's when it connected, and the asker waits for the answer.
+            // Before Linux 6.5 a process can be found only by number. The number was the caller's when it connected, and
+            // the caller waits for the answer.
             let process = peer::process(connection.socket()).ok().or_else(|| process::open(peer.pid));
             let process = process.ok_or(ScopeError::NoProcess(peer.pid))?;
             Ok(Response::Marked(service.mark_launcher(peer.uid, process.as_fd(), &scope)?))

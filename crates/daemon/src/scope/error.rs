@@ -1,69 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why something about scopes can't be done, as whoever asked is told.
+//! The errors of requests about scopes, in the words that the caller gets.
 
 use crate::log::chain;
 use palisade_protocol::guard::Refusal;
 
-/// The class of a refusal to refuse: whoever makes the best of it asks again for the next best.
+/// The class of the error "execs can't be refused here". A caller that accepts less asks again for the next best verdict.
 pub(super) const CANT_REFUSE: &str = "cant-refuse";
 
-/// Why not.
+/// Why a request about scopes fails.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ScopeError {
     /// The kernel doesn't hold marks here.
     #[error("the kernel can't hold scopes here: {0}")]
     NotHere(String),
-    /// Something about the programs.
+    /// An operation on the eBPF programs failed.
     #[error("{}", chain(.0))]
     Programs(#[from] palisade_bpf::Error),
     /// There is no such process.
     #[error("there is no process {0}")]
     NoProcess(u32),
-    /// It isn't the asker's.
+    /// The process belongs to another user.
     #[error("process {pid} isn't yours")]
     NotYours {
-        /// Its number.
+        /// The process's number.
         pid: u32,
     },
-    /// A process that everything depends on.
+    /// A process on which the whole host depends.
     #[error("process {pid} may only be watched: everything depends on it")]
     Vital {
-        /// Its number.
+        /// The process's number.
         pid: u32,
     },
-    /// It is in a scope.
+    /// The process is in a scope already.
     #[error("process {pid} is in scope {scope} already")]
     Taken {
-        /// Its number.
+        /// The process's number.
         pid: u32,
         /// The scope.
         scope: u32,
     },
-    /// Who asks is in a scope.
+    /// The calling process is in a scope.
     #[error("what is in scope {0} can't change scopes")]
     Inside(u32),
     /// There is no such scope.
     #[error("there is no scope {0} of yours")]
     NoScope(u32),
-    /// There are too many.
+    /// There are too many scopes.
     #[error("there are {0} scopes, and no more can be had")]
     TooMany(usize),
     /// The table of marks is full.
     #[error("no more processes can be marked")]
     Full,
-    /// It is root's to ask.
+    /// Only root may make this request.
     #[error("only root can change what holds for all scopes")]
     RootOnly,
-    /// What is refused would be killed, and that isn't what was asked for.
+    /// Execs would be killed where the request demands that they are refused.
     #[error("can't refuse what is executed in a scope: {0}")]
     CantRefuse(String),
-    /// What the kernel doesn't tell the daemon can't kill.
+    /// The daemon can't kill what the kernel doesn't report.
     #[error("the profile session needs a buffer for events, which this kernel lacks")]
     Deaf,
-    /// A line of a shell, where a control group would have to be left again.
+    /// A shell's line would have to leave its control group again, which isn't possible.
     #[error("with the depth cgroup, lines of a shell aren't scopes")]
     LineInGroup,
-    /// A control group.
+    /// A control group can't be made or used.
     #[error("can't make a control group: {0}")]
     Group(#[source] std::io::Error),
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel reports, as an event: with the time of day, the file's whole path and the parents' names, which the
-//! kernel doesn't tell.
+//! Turns the kernel's reports into events. Adds what the kernel doesn't report: the time of day, the file's whole path, and
+//! the parents' names.
 
 use super::translation::{boot_time, verdict};
 use super::{process, rare};
@@ -11,7 +11,8 @@ use palisade_event::{
 use std::os::linux::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-/// The event. The process may have gone on: what is read of it counts only if the file is the event's.
+/// The event for a report. The process may have executed another file since, so what is read from `/proc` counts only if
+/// the file is the reported one.
 pub(super) fn of(reported: &Reported) -> Event {
     let operation = match reported.kind {
         Kind::Began => Operation::Launch,
@@ -20,7 +21,7 @@ pub(super) fn of(reported: &Reported) -> Event {
         Kind::Unmarked => Operation::Fork,
     };
     let verdict = match reported.kind {
-        // The scope's verdict is about what the command executes, not about the command.
+        // The scope's verdict applies to what the command executes, not to the command itself.
         Kind::Began | Kind::Call { .. } => Verdict::Allowed,
         Kind::Unmarked => Verdict::Downgraded,
         Kind::Exec => verdict(reported.verdict),
@@ -68,7 +69,7 @@ fn object(reported: &Reported) -> Object {
     let exe = format!("/proc/{}/exe", reported.process);
     let same = std::fs::metadata(&exe).is_ok_and(|found| found.st_ino() == reported.inode);
     let script = same.then(|| std::fs::read_link(&exe).ok()).flatten();
-    // A script is called as it was; its interpreter is what runs.
+    // Keep a script's path as it was called: `/proc` names only its interpreter.
     let path = match script {
         Some(path) if !reported.path.starts_with(b"/") => path.to_string_lossy().into_owned(),
         _ => text(&reported.path),
@@ -95,7 +96,7 @@ fn detail(reported: &Reported) -> Scope {
     }
 }
 
-/// That nobody is in a scope any more.
+/// The event that a scope is empty and has ended.
 pub(super) fn ended(scope: u32, owner: u32) -> Event {
     Event::new(
         SystemTime::now(),
@@ -111,7 +112,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// So long ago.
+/// The time of day that lies this long ago.
 fn ago(time: Duration) -> SystemTime {
     SystemTime::now().checked_sub(time).unwrap_or(SystemTime::UNIX_EPOCH)
 }

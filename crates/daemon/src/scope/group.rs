@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Control groups that are scopes: `palisade/scope-N` in the second version's hierarchy.
+//! Control groups that are scopes: `palisade/scope-N` in the cgroup v2 hierarchy.
 //!
-//! Every child is born in its parent's group, and nothing below can leave without rights on the groups above.
+//! Every child process starts in its parent's group, and no process inside can leave without rights on the groups above.
 
 use std::fs;
 use std::io;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Levels of such a group below the hierarchy's root.
+/// How many levels such a group is below the hierarchy's root.
 pub(super) const LEVEL: u32 = 2;
 
 /// A scope's group.
 #[derive(Debug, Clone)]
 pub(super) struct Group {
     directory: PathBuf,
-    /// Its number, as the kernel's programs see it.
+    /// The group's number, as the eBPF programs see it.
     pub(super) number: u64,
 }
 
-/// Where the second version's hierarchy is mounted.
+/// The mount point of the cgroup v2 hierarchy.
 fn hierarchy() -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     let mut lines = mounts.lines().map(|line| line.split(' '));
@@ -31,7 +31,7 @@ fn hierarchy() -> io::Result<PathBuf> {
 }
 
 impl Group {
-    /// Makes one for a scope.
+    /// Makes the group of a scope.
     pub(super) fn make(scope: u32) -> io::Result<Self> {
         let directory = hierarchy()?.join("palisade").join(format!("scope-{scope}"));
         fs::create_dir_all(&directory)?;
@@ -39,19 +39,19 @@ impl Group {
         Ok(Self { directory, number })
     }
 
-    /// One that is there.
+    /// Finds the existing group of a scope.
     pub(super) fn find(scope: u32) -> Option<Self> {
         let directory = hierarchy().ok()?.join("palisade").join(format!("scope-{scope}"));
         let number = fs::metadata(&directory).ok()?.st_ino();
         Some(Self { directory, number })
     }
 
-    /// Moves a process in.
+    /// Moves a process into the group.
     pub(super) fn add(&self, pid: u32) -> io::Result<()> {
         fs::write(self.directory.join("cgroup.procs"), pid.to_string())
     }
 
-    /// Processes in it and below.
+    /// The number of processes in the group and below.
     pub(super) fn population(&self) -> u64 {
         fn count(directory: &Path) -> u64 {
             let own = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
@@ -62,7 +62,8 @@ impl Group {
         count(&self.directory)
     }
 
-    /// Removes it and what is below, if nobody is in there; also the common parent, if this was the last.
+    /// Removes the group and the groups below it, if no process is in them. Also removes the common parent if this was the
+    /// last group.
     pub(super) fn remove(&self) {
         fn empty(directory: &Path) {
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events where nobody follows: a file, and the terminal of the process that was refused.
+//! Records events independently of followers: in a file, and on the terminal of the process that was refused.
 
 use crate::log::Nonblocking;
 use palisade_event::{Event, Verdict};
@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The log file's size, at most; the one before is kept.
+/// The largest size of the log file. One earlier file is kept.
 const LARGEST: u64 = 16 << 20;
-/// How often the same is said on a terminal.
+/// How often the same message is written to a terminal.
 const REPEAT: Duration = Duration::from_secs(10);
 
-/// What is written and said.
+/// The log file, and the recent messages on terminals.
 #[derive(Debug)]
 pub(super) struct Log {
     state: Mutex<State>,
@@ -31,12 +31,12 @@ struct State {
 }
 
 impl Log {
-    /// In `directory`.
+    /// A log in `directory`.
     pub(super) fn new(directory: &Path) -> Self {
         Self { state: Mutex::default(), path: directory.join("scopes.jsonl") }
     }
 
-    /// Takes an event; `terminal` is the scope's.
+    /// Records an event; `terminal` is the scope's terminal.
     pub(super) fn take(&self, event: &Event, terminal: Option<&Path>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.write(&self.path, event);
@@ -49,7 +49,7 @@ impl Log {
 }
 
 impl State {
-    /// A line of JSON. That the log can't be written must not end anything.
+    /// Writes a line of JSON. A log that can't be written must not end anything.
     fn write(&mut self, path: &Path, event: &Event) {
         if self.file.as_ref().is_some_and(|log| log.metadata().is_ok_and(|found| found.len() > LARGEST)) {
             self.file = None;
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// Where the user looks.
+    /// Writes the event to the terminal, where the user looks.
     fn say(&mut self, terminal: &Path, event: &Event) {
         self.told.retain(|_, at| at.elapsed() < REPEAT);
         let object = event.object.to_string();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How processes come into a scope.
+//! Marks processes: puts them into a scope, and takes them out again.
 
 use super::error::ScopeError;
 use super::group::Group;
@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// How far up it is looked whether somebody is in a scope.
+/// How many generations of parents are checked for a scope.
 const GENERATIONS: usize = 256;
-/// Processes of one subtree, at most.
+/// The most processes of one subtree.
 const MOST: usize = 32_768;
 
 impl Service {
@@ -32,7 +32,7 @@ impl Service {
         None
     }
 
-    /// Marks who asks: its next exec is the launch.
+    /// Marks the calling process: its next exec is the launch.
     pub(super) fn mark_launcher(
         &self,
         uid: u32,
@@ -51,7 +51,7 @@ impl Service {
         self.opened(&mut state, &programs, id, wanted, result.map(|()| 1))
     }
 
-    /// Marks a process that runs, and its descendants unless `alone`.
+    /// Marks a running process, and its descendants unless `alone`.
     pub(super) fn mark_running(
         &self,
         uid: u32,
@@ -89,7 +89,7 @@ impl Service {
         self.opened(&mut state, &programs, id, wanted, result)
     }
 
-    /// Marks a shell for one line: what it starts is in the scope, what it has started before isn't.
+    /// Marks a shell for one line. What the shell starts from now on is in the scope; what it started before isn't.
     pub(super) fn mark_line(
         &self,
         uid: u32,
@@ -121,7 +121,7 @@ impl Service {
         self.opened(&mut state, &programs, id, wanted, result)
     }
 
-    /// Takes away the mark of one process that is its user's, for a line that is over.
+    /// Removes the mark of a shell of this user, when its line is over.
     pub(super) fn release(&self, uid: u32, asker: u32, pid: u32) -> Result<(), ScopeError> {
         let mut state = self.state();
         let programs = self.ensure(&mut state)?;
@@ -134,7 +134,7 @@ impl Service {
         Self::unmark_own(&state, &programs, uid, pid)
     }
 
-    /// Only a shell that was marked for a line, by somebody who may end the scope.
+    /// Removes only the mark of a shell that was marked for a line, and only if the user may end the scope.
     fn unmark_own(state: &State, programs: &ScopePrograms, uid: u32, pid: u32) -> Result<(), ScopeError> {
         let Some(id) = programs.scope_of(pid)? else { return Ok(()) };
         let own = state.scopes.get(&id).is_some_and(|known| uid == 0 || known.owner == uid);
@@ -169,7 +169,7 @@ impl Service {
             line,
             ..Scope::default()
         })?;
-        // Of a line, who asks follows what happens, and says it where the line was.
+        // For a line, the caller follows the events and shows them itself, so the scope has no terminal.
         let terminal = if line { None } else { process::terminal(pid) };
         let label = wanted.label.chars().take(256).collect();
         state.scopes.insert(id, Known { owner: uid, label, terminal, profile: wanted.profile, group: None });
@@ -217,8 +217,8 @@ impl Service {
     }
 }
 
-/// Marks a process that a descriptor names. The mark is by number: that the process lives afterwards shows that the number
-/// was its own.
+/// Marks a process that a descriptor names. The mark uses the process's number. If the process still lives afterwards, the
+/// number was its own.
 fn mark(
     programs: &ScopePrograms,
     state: &State,
@@ -247,8 +247,8 @@ fn mark(
     Ok(())
 }
 
-/// Marks descendants until there are none that aren't. Who is born of a marked process is marked; so whoever is missed is a
-/// child of somebody who wasn't marked when it was born, and is found in the next look.
+/// Marks descendants until all are marked. Children of a marked process are marked at birth. So a process that was missed
+/// was born while its parent was unmarked, and the next pass finds it.
 fn descend(programs: &ScopePrograms, state: &State, id: u32, uid: u32, root: u32) -> u32 {
     let mut marked = BTreeSet::from([root]);
     let mut count = 0;

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `/proc` says of a process.
+//! Reads facts about a process from `/proc`.
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-/// The number of the first process namespace's file: `PROC_PID_INIT_INO` of `linux/proc_ns.h`.
+/// The inode number of the first PID namespace: `PROC_PID_INIT_INO` of `linux/proc_ns.h`.
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Whether this process sees processes by the numbers that the kernel's programs see.
+/// Whether this process and the eBPF programs see the same process numbers.
 pub(super) fn sees_first_namespace() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == FIRST_NAMESPACE)
 }
 
-/// A descriptor of a process; `None` if there is none of that number.
+/// A descriptor of a process; `None` if no process has that number.
 pub(crate) fn open(pid: u32) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// The number of a descriptor's process, while it lives.
+/// The number of a descriptor's process, while the process lives.
 pub(super) fn number(pidfd: BorrowedFd<'_>) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
     text.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim().parse().ok()
 }
 
-/// Whether it hasn't ended.
+/// Whether the process hasn't ended.
 pub(crate) fn lives(pidfd: BorrowedFd<'_>) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::from_borrowed_fd(pidfd.as_fd(), PollFlags::IN)];
@@ -34,7 +34,7 @@ pub(crate) fn lives(pidfd: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut fds, Some(&now)), Ok(0))
 }
 
-/// The user that it is in every respect; `None` if it is several (set-user-id programs), or gone.
+/// The process's user, if all its user ids are equal; `None` if they differ (set-user-ID programs) or the process is gone.
 pub(crate) fn user(pid: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
@@ -43,13 +43,13 @@ pub(crate) fn user(pid: u32) -> Option<u32> {
     users.all(|user| user == Some(first)).then_some(first)
 }
 
-/// Its name.
+/// The process's name.
 pub(super) fn name(pid: u32) -> Option<String> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     Some(String::from_utf8_lossy(name.trim_ascii_end()).into_owned())
 }
 
-/// Its parent.
+/// The process's parent.
 pub(super) fn parent(pid: u32) -> Option<u32> {
     let status = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let behind = status.iter().rposition(|&byte| byte == b')')? + 1;
@@ -57,7 +57,7 @@ pub(super) fn parent(pid: u32) -> Option<u32> {
     std::str::from_utf8(field).ok()?.parse().ok().filter(|parent| *parent != 0)
 }
 
-/// Its children, of all its threads.
+/// The children of all threads of the process.
 pub(super) fn children(pid: u32) -> Vec<u32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = tasks.flatten().map(|task| fs::read_to_string(task.path().join("children")));
@@ -67,13 +67,13 @@ pub(super) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Every process.
+/// The numbers of all processes.
 pub(super) fn all() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Its terminal.
+/// The process's terminal.
 pub(super) fn terminal(pid: u32) -> Option<PathBuf> {
     let status = fs::read(format!("/proc/{pid}/stat")).ok()?;
     palisade_guard::subject::text::terminal(&status).map(PathBuf::from)

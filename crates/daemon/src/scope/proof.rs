@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the kernel calls the program at its security hook. That it loads and attaches proves nothing: on a kernel whose
-//! `lsm=` lacks `bpf` it attaches and is never called.
+//! Checks whether the kernel calls the program at its security hook. Loading and attaching prove nothing: a kernel without
+//! `bpf` in `lsm=` accepts the program and never calls it.
 
 use palisade_bpf::scope::{Depth, Outcome, Scope, ScopePrograms, Verdict};
 use rustix::io::Errno;
@@ -8,12 +8,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-/// What the child says when its exec was refused.
+/// The child's exit status when its exec was refused.
 const REFUSED: u8 = 3;
-/// The scope of the proof: there is no other yet.
+/// The number of the proof's scope. There is no other scope yet.
 const SCOPE: u32 = palisade_bpf::scope::SCOPES - 1;
 
-/// Has a child of this process, marked, execute something.
+/// Marks a child of this process, lets it execute a program, and returns whether that was refused.
 pub(super) fn refuses(programs: &ScopePrograms) -> io::Result<bool> {
     let mut child = Command::new("/proc/self/exe")
         .arg("--prove-refusal")
@@ -22,8 +22,8 @@ pub(super) fn refuses(programs: &ScopePrograms) -> io::Result<bool> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    // A child that was started may still be in its exec, and that one isn't the proof's: once it says something, it is
-    // through.
+    // A new child may still be in its first exec, which isn't the one to test. When the child has written something, its
+    // first exec is over.
     if let Some(output) = &mut child.stdout {
         output.read_exact(&mut [0])?;
     }
@@ -43,7 +43,7 @@ pub(super) fn refuses(programs: &ScopePrograms) -> io::Result<bool> {
     Ok(status.code() == Some(i32::from(REFUSED)))
 }
 
-/// Is the child: once it is marked, it executes itself.
+/// The child's main function: waits until it is marked, then executes itself.
 pub(crate) fn act() -> ExitCode {
     if io::stdout().write_all(b"\n").and_then(|()| io::stdout().flush()).is_err() {
         return ExitCode::FAILURE;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls that few programs make and many attacks: told of in scopes that ask for it.
+//! The system calls that few programs make and many attacks use. Scopes report them if that is wanted.
 
 use palisade_bpf::scope::ANY_ARGUMENT;
 use palisade_syscall::{Arch, Syscall};
 
 const ARCH: Arch = if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 };
 
-/// Address families that are rare: key management, packets, cryptography, virtual machines, and networks that few have.
+/// Rare address families: key management, packets, cryptography, virtual machines, and uncommon networks.
 const FAMILIES: [u32; 13] = [4, 5, 9, 15, 17, 21, 29, 30, 31, 32, 38, 40, 44];
 
-/// The calls, whatever their first argument is.
+/// The calls that are reported whatever their first argument is.
 const CALLS: [&str; 24] = [
     "add_key",
     "bpf",
@@ -37,7 +37,7 @@ const CALLS: [&str; 24] = [
     "userfaultfd",
 ];
 
-/// Number and bits of first arguments, for the kernel side.
+/// The number of each call and a bit set of its first arguments, for the eBPF programs.
 pub(super) fn calls() -> impl Iterator<Item = (u32, u64)> {
     let families = FAMILIES.iter().fold(0, |bits, family| bits | 1_u64 << family);
     let number = |name: &str| name.parse::<Syscall>().ok()?.number(ARCH);
@@ -45,7 +45,7 @@ pub(super) fn calls() -> impl Iterator<Item = (u32, u64)> {
     number("socket").map(|number| (number, families)).into_iter().chain(each)
 }
 
-/// What a call is called, with the family's name of a socket.
+/// The name of a call; for `socket`, with the name of the address family.
 pub(super) fn name(number: u32, argument: u32) -> String {
     let socket = "socket".parse::<Syscall>().ok().and_then(|call| call.number(ARCH));
     if socket == Some(number) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel tells, judged, said and kept.
+//! Reads what the kernel reports about scopes, judges it, and logs it.
 
 use super::event;
 use super::service::Service;
@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long an event may wait to be looked for, if the kernel wakes nobody.
+/// How long an event may wait to be read, if the kernel doesn't wake the thread.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often it is looked whether scopes are over.
+/// How often to check for scopes that have ended.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// Reads until the service stops.
@@ -26,12 +26,12 @@ pub(super) fn read(service: &Service, settings: &Path, reload: &AtomicBool) {
         let programs = service.state().programs.clone();
         let Some(programs) = programs else {
             again(service, settings, reload);
-            // Without scopes there is nothing to do.
+            // Without scopes this thread has no work.
             service.changed.wait(None);
             continue;
         };
         if programs.lacks().ring_buffer {
-            // Said when they were loaded.
+            // This was reported when the programs were loaded.
             again(service, settings, reload);
             service.sweep();
             std::thread::sleep(PAUSE);
@@ -64,7 +64,7 @@ pub(super) fn read(service: &Service, settings: &Path, reload: &AtomicBool) {
     }
 }
 
-/// Reads the settings again, if somebody asked for it.
+/// Reads the settings again, if SIGHUP asked for it.
 fn again(service: &Service, path: &Path, reload: &AtomicBool) {
     if !reload.swap(false, Ordering::Relaxed) {
         return;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The programs in force, and the scopes that there are.
+//! The service of scopes: the loaded eBPF programs, the settings and the list of scopes.
 //!
-//! The programs are loaded when somebody first asks for a scope, or taken over if they are pinned: where nobody uses
-//! scopes nothing is attached.
+//! The programs are loaded at the first request for a scope, or reused if they are pinned. Without scopes nothing is attached.
 
 use super::error::ScopeError;
 use super::group::{self, Group};
@@ -24,10 +23,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Scopes of one ordinary user, at most.
+/// The most scopes of one ordinary user.
 const EACH: usize = 256;
 
-/// What the daemon knows of a scope beyond what the kernel holds.
+/// What the daemon knows of a scope in addition to the kernel.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
     pub(super) owner: u32,
@@ -37,7 +36,7 @@ pub(super) struct Known {
     pub(super) group: Option<Group>,
 }
 
-/// What changes.
+/// The part of the service that changes.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) programs: Option<Arc<ScopePrograms>>,
@@ -47,18 +46,18 @@ pub(super) struct State {
     pub(super) settings: Settings,
     pub(super) scopes: BTreeMap<u32, Known>,
     next: u32,
-    /// Device and inode, as `stat` says, of what is denied by path.
+    /// Device and inode, as `stat` reports them, of each file that is denied by path.
     pub(super) listed: BTreeSet<(u64, u64)>,
 }
 
-/// Everything about scopes.
+/// The service of scopes.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) state: Mutex<State>,
     pub(super) followers: Followers,
     pub(super) log: Log,
     pub(super) stop: AtomicBool,
-    /// Wakes the thread that reads events: there are programs now, or it is over.
+    /// Wakes the thread that reads events, when programs were loaded or the service ends.
     pub(super) changed: Waker,
     pub(super) killed_later: AtomicU64,
     pins: Pins,
@@ -91,7 +90,7 @@ impl Service {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something is wrong.
+    /// Raises an alarm.
     pub(super) fn alarm(&self, what: String) {
         let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
         if alarms.len() < 100 && !alarms.contains(&what) {
@@ -100,9 +99,9 @@ impl Service {
         }
     }
 
-    /// Goes on with what another daemon pinned, and has somewhere to pin to: once it has begun, nothing can be mounted.
+    /// Reuses the programs that another daemon pinned. Mounts the file system for pins, because the daemon can't mount later.
     pub(super) fn take_over(&self) {
-        // Told when there is something to pin.
+        // A failure is reported when there is something to pin.
         let _where_it_can = self.pins.mount();
         if self.pins.exist() {
             let mut state = self.state();
@@ -112,7 +111,7 @@ impl Service {
         }
     }
 
-    /// The programs, loaded if they weren't yet.
+    /// The eBPF programs; loads them if they aren't loaded.
     pub(super) fn ensure(&self, state: &mut State) -> Result<Arc<ScopePrograms>, ScopeError> {
         if let Some(programs) = &state.programs {
             return Ok(Arc::clone(programs));
@@ -191,7 +190,7 @@ impl Service {
         if state.refuses_not.is_some() {
             programs.leave_hook()?;
         }
-        // The proof is nobody's scope.
+        // Forget the counts of the proof: it belongs to no scope.
         programs.forget()?;
         state.pinned = match programs.pin(&self.pins) {
             Ok(()) => true,
@@ -203,8 +202,8 @@ impl Service {
         Ok(programs)
     }
 
-    /// Why what was found pinned doesn't refuse, if it doesn't. Its proof was another palisaded's; another one would
-    /// need an end of what is in force.
+    /// Why the pinned programs don't refuse, if they don't. The palisaded that loaded them did the proof; another proof would
+    /// need to end the scopes in force.
     fn hook_again(&self, programs: &ScopePrograms) -> Option<String> {
         let attached = programs.refuses();
         let said = programs.settings().is_ok_and(|settings| settings.lsm);
@@ -235,7 +234,7 @@ impl Service {
         let mut files = Vec::new();
         for path in &denied.files {
             let Ok(found) = std::fs::metadata(path) else {
-                // It may come; then the settings have to be read again.
+                // The file may be made later; then the settings have to be read again.
                 continue;
             };
             let device = (rustix::fs::major(found.st_dev()), rustix::fs::minor(found.st_dev()));
@@ -258,7 +257,7 @@ impl Service {
         Ok(())
     }
 
-    /// Another depth or profile, or other settings.
+    /// Changes the depth, the profile, or other settings.
     pub(super) fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), ScopeError> {
         let mut state = self.state();
         let mut settings = state.settings.clone();
@@ -272,7 +271,7 @@ impl Service {
         self.watch_calls(&mut state)
     }
 
-    /// Refusing is what is wanted or it isn't: who can't be refused anything isn't killed unasked.
+    /// Fails if execs must be refused and can't be: killing instead needs the caller's consent.
     pub(super) fn must_refuse(
         state: &State,
         programs: &ScopePrograms,
@@ -285,7 +284,7 @@ impl Service {
         Err(ScopeError::CantRefuse(why.unwrap_or_else(|| "the kernel isn't asked at execs".into())))
     }
 
-    /// Other settings, of the file.
+    /// Puts the settings of the file in force.
     pub(super) fn reload(&self, mut settings: Settings) -> Result<(), ScopeError> {
         settings.depth = self.depth.unwrap_or(settings.depth);
         let mut state = self.state();
@@ -294,7 +293,7 @@ impl Service {
         self.watch_calls(&mut state)
     }
 
-    /// Whether rare calls are watched depends on whether any scope asks for it.
+    /// Watches rare calls only while any scope asks for it.
     pub(super) fn watch_calls(&self, state: &mut State) -> Result<(), ScopeError> {
         let Some(programs) = &state.programs else { return Ok(()) };
         let mut wanted = false;
@@ -304,7 +303,7 @@ impl Service {
         Ok(programs.watch_calls(wanted)?)
     }
 
-    /// A number for another scope.
+    /// A free number for a new scope.
     pub(super) fn number(&self, state: &mut State, owner: u32) -> Result<u32, ScopeError> {
         let own = state.scopes.values().filter(|known| known.owner == owner).count();
         if owner != 0 && own >= EACH {
@@ -322,7 +321,7 @@ impl Service {
         }
     }
 
-    /// What is in force.
+    /// The state of the service.
     pub(super) fn status(&self) -> Status {
         let mut state = self.state();
         let programs = self.ensure(&mut state).ok();
@@ -359,7 +358,7 @@ impl Service {
         }
     }
 
-    /// The scopes of a user, or all.
+    /// The scopes of one user, or of all.
     pub(super) fn list(&self, owner: Option<u32>) -> Result<Vec<Scope>, ScopeError> {
         let state = self.state();
         let Some(programs) = &state.programs else { return Ok(Vec::new()) };
@@ -386,7 +385,7 @@ impl Service {
         Ok(scopes)
     }
 
-    /// What becomes of execs in a scope from now on.
+    /// Sets the verdict for execs in a scope.
     pub(super) fn judge(&self, uid: u32, id: u32, verdict: Verdict) -> Result<(), ScopeError> {
         let state = self.state();
         let known = state.scopes.get(&id).filter(|known| uid == 0 || known.owner == uid);
@@ -400,7 +399,7 @@ impl Service {
         }
     }
 
-    /// Ends scopes; how many.
+    /// Ends scopes. Returns how many.
     pub(super) fn clear(&self, uid: u32, only: Option<u32>) -> Result<usize, ScopeError> {
         let mut state = self.state();
         let mine = |known: &Known| uid == 0 || known.owner == uid;
@@ -420,7 +419,7 @@ impl Service {
         Ok(ids.len())
     }
 
-    /// Removes programs and pins.
+    /// Removes the programs and their pins.
     fn retire(&self, state: &mut State) -> Result<(), ScopeError> {
         match state.programs.take() {
             Some(programs) => programs.retire(&self.pins)?,
@@ -430,7 +429,7 @@ impl Service {
         Ok(())
     }
 
-    /// Ends one.
+    /// Ends one scope.
     pub(super) fn close(state: &mut State, id: u32) -> Result<(), ScopeError> {
         let known = state.scopes.remove(&id);
         if let Some(programs) = &state.programs {
@@ -443,7 +442,7 @@ impl Service {
         Ok(())
     }
 
-    /// How many live processes each scope has.
+    /// The number of live processes of each scope.
     fn live(state: &State, programs: &ScopePrograms) -> Result<BTreeMap<u32, u64>, ScopeError> {
         let mut live = BTreeMap::new();
         for (_, scope) in programs.sweep()? {
@@ -453,7 +452,7 @@ impl Service {
             if let Some(group) = &known.group {
                 live.insert(*id, group.population());
             } else if programs.scope(*id)?.is_some_and(|held| held.beyond > 0) {
-                // Marks in tasks' storage are in no table: each process has to be asked.
+                // Marks in task storage are in no table, so every process has to be checked.
                 let all = process::all();
                 let inside = all.filter(|pid| programs.scope_of(*pid).is_ok_and(|scope| scope == Some(*id)));
                 live.insert(*id, inside.count() as u64);
@@ -462,7 +461,7 @@ impl Service {
         Ok(live)
     }
 
-    /// Ends those scopes that nobody is in any more.
+    /// Ends those scopes that no process is in any more.
     pub(super) fn sweep(&self) {
         let mut state = self.state();
         let Some(programs) = state.programs.clone() else { return };
@@ -476,7 +475,8 @@ impl Service {
             let each = state.scopes.keys().map(|id| Ok((*id, programs.scope(*id)?.map(|held| held.ever))));
             each.collect::<Result<BTreeMap<u32, Option<u64>>, ScopeError>>()
         };
-        // Who forks meanwhile is seen alive, or has been counted: if nobody was and nothing was, nobody is there.
+        // A process that forks meanwhile is seen alive, or its child increases the count. So a scope is empty if no process was
+        // seen and the count is unchanged.
         let before = ever(state)?;
         let live = Self::live(state, programs)?;
         let after = ever(state)?;
@@ -492,7 +492,7 @@ impl Service {
         if over.is_empty() { Ok(()) } else { self.watch_calls(state) }
     }
 
-    /// The daemon ends: what nobody is in needs no programs.
+    /// Called when the daemon ends: removes the programs if there are no scopes.
     pub(super) fn leave(&self) {
         self.sweep();
         let mut state = self.state();

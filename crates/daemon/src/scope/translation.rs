@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same things as the kernel's side and as the protocol say them.
+//! Converts between the kernel's types and the protocol's types.
 
 use palisade_bpf::scope::{self as kernel, Lacks};
 use palisade_protocol::scope::{Profile, Verdict};
 use std::time::Duration;
 
-/// What can't be had where the kernel lacks this.
+/// The abilities of scopes that are unavailable because the kernel lacks these features.
 pub(super) fn lacking(lacks: Lacks) -> impl Iterator<Item = &'static str> {
     let each = [
         (
@@ -24,13 +24,13 @@ pub(super) fn lacking(lacks: Lacks) -> impl Iterator<Item = &'static str> {
     each.into_iter().filter_map(|(lacks, words)| lacks.then_some(words))
 }
 
-/// `CLOCK_BOOTTIME`.
+/// The time since boot (`CLOCK_BOOTTIME`).
 pub(super) fn boot_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// What becomes of an exec, as an event says it.
+/// An exec's verdict as an event's verdict.
 pub(super) fn verdict(verdict: kernel::Verdict) -> palisade_event::Verdict {
     match verdict {
         kernel::Verdict::Watch => palisade_event::Verdict::Allowed,
@@ -40,7 +40,7 @@ pub(super) fn verdict(verdict: kernel::Verdict) -> palisade_event::Verdict {
     }
 }
 
-/// What becomes of execs in a scope, as the protocol says it.
+/// A scope's verdict as the protocol's verdict.
 pub(super) fn of_scope(verdict: kernel::Verdict) -> Verdict {
     match verdict {
         kernel::Verdict::Watch => Verdict::Watch,
@@ -50,7 +50,7 @@ pub(super) fn of_scope(verdict: kernel::Verdict) -> Verdict {
     }
 }
 
-/// A profile of one scope, as the kernel side has it.
+/// A scope's profile as the number that the kernel side uses.
 pub(super) fn profile_for_kernel(profile: Option<Profile>) -> u32 {
     match profile {
         None | Some(Profile::Prompt) => 0,
@@ -60,7 +60,7 @@ pub(super) fn profile_for_kernel(profile: Option<Profile>) -> u32 {
     }
 }
 
-/// The other way round.
+/// The number that the kernel side uses as a profile.
 pub(super) fn profile_of_kernel(profile: u32) -> Option<Profile> {
     match profile {
         1 => Some(Profile::Audit),
@@ -70,7 +70,7 @@ pub(super) fn profile_of_kernel(profile: u32) -> Option<Profile> {
     }
 }
 
-/// As the kernel's side says it.
+/// The protocol's verdict as the kernel's verdict.
 pub(super) fn of_kernel(verdict: Verdict) -> kernel::Verdict {
     match verdict {
         Verdict::Watch => kernel::Verdict::Watch,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether what was executed is denied, by what the kernel side can't see: contents, and files that arguments name. What is
-//! denied is killed, by descriptor.
+//! Decides whether an exec is denied by what the kernel side can't see: contents, and files that arguments name. Kills the
+//! process of a denied exec by its descriptor.
 
 use super::process;
 use super::service::Service;
@@ -18,21 +18,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Contents that are remembered.
+/// How many contents are remembered.
 const REMEMBERED: usize = 4096;
-/// Larger files have no content that anybody denied.
+/// Larger files aren't hashed: no denied content is that large.
 const LARGEST: u64 = 1 << 30;
-/// Arguments that are looked at.
+/// How many arguments are examined.
 const ARGUMENTS: usize = 32;
 
-/// A file as it was when it was hashed: device, inode, size, times of content and attributes.
+/// Identifies a file's state when it was hashed: device, inode, size, times of content and attributes.
 type State = (u64, u64, u64, (i64, i64), (i64, i64));
 
-/// What is remembered of contents.
+/// The remembered hashes of contents.
 #[derive(Debug, Default)]
 pub(super) struct Contents(BTreeMap<State, Hash>);
 
-/// Kills the process of an event if what it executed is denied; why.
+/// Kills the process of an event if what it executed is denied. Returns the reason.
 pub(super) fn enforce(service: &Service, contents: &mut Contents, event: &Event) -> Option<Reason> {
     if event.kind != Kind::Exec {
         return None;
@@ -50,7 +50,7 @@ pub(super) fn enforce(service: &Service, contents: &mut Contents, event: &Event)
     let proc = PathBuf::from(format!("/proc/{}", event.process));
     let exe = proc.join("exe");
     let found = std::fs::metadata(&exe).ok()?;
-    // Another process by now, or another program: then there is another event.
+    // If the process runs another program by now, there is another event for that.
     if found.st_ino() != event.inode {
         return None;
     }
@@ -63,7 +63,7 @@ pub(super) fn enforce(service: &Service, contents: &mut Contents, event: &Event)
     };
     let mut executed = Vec::new();
     executed.extend(look(&exe, real.as_deref().and_then(name), event.memory));
-    // Of a script, the script.
+    // For a script, also examine the script file.
     let script = within(&proc, given);
     executed.extend(look(&script, name(given), false));
     let mut arguments = Vec::new();
@@ -77,14 +77,14 @@ pub(super) fn enforce(service: &Service, contents: &mut Contents, event: &Event)
     if pidfd_send_signal(&pidfd, Signal::KILL).is_err() {
         return None;
     }
-    // From now on the kernel knows it by itself.
+    // From now on the kernel denies this file by itself.
     if let (Reason::Content, Some(programs)) = (reason, programs) {
         let _full = programs.deny_file(event.device, event.inode);
     }
     Some(reason)
 }
 
-/// A path as the process sees it.
+/// The path on the host of a path that the process sees.
 fn within(proc: &Path, path: &Path) -> PathBuf {
     match path.strip_prefix("/") {
         Ok(path) => proc.join("root").join(path),
@@ -93,7 +93,7 @@ fn within(proc: &Path, path: &Path) -> PathBuf {
 }
 
 impl Contents {
-    /// `None` if there is no such file.
+    /// Examines a file; `None` if there is no such file.
     fn candidate(
         &mut self,
         denied: &Denied,
@@ -111,7 +111,7 @@ impl Contents {
     }
 
     fn hash(&mut self, path: &Path) -> Option<Hash> {
-        // A pipe or device must not hold the daemon up.
+        // Opening a pipe or device must not block the daemon.
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
         let mut file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
         let state = state(&file)?;

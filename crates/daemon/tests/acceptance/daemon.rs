@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the daemon lives and ends.
+//! Tests how the daemon begins, works and ends.
 
 use crate::support::lines::tell;
 use crate::support::{Bed, ORDINARY, Settings};
@@ -52,7 +52,7 @@ fn may_raise_limits() -> bool {
     u64::from_str_radix(line.trim(), 16).unwrap() & 1 << 24 != 0
 }
 
-/// Connects a hundred times and says nothing: how many are listened to? They are held until the end of the input.
+/// Connects a hundred times without sending a message, and counts accepted connections. Holds them until the input ends.
 const CROWD: &str = "
 import os, socket, sys
 crowd = []
@@ -71,7 +71,7 @@ sys.stdin.read()
 
 pub(crate) fn one_user_is_not_everybody() {
     let bed = plain(&[]);
-    // Others may have to be let in to the daemon's directory; whom it listens to is its own affair.
+    // Other users may need access to the daemon's directory; the daemon itself decides which users it answers.
     let socket = bed.socket();
     let crowd = |uid| {
         let mut command = bed.command(uid, "60", &["python3", "-c", CROWD]);
@@ -83,11 +83,11 @@ pub(crate) fn one_user_is_not_everybody() {
     };
     let (many, heard) = crowd(ORDINARY);
     assert!((1..64).contains(&heard), "{heard} conversations of one user");
-    // Root and other users are heard all the same.
+    // Root and other users are still served.
     assert!(bed.status().generation > 0);
     let (others, heard) = crowd(ORDINARY + 1);
     assert!(heard > 0);
-    // Three users take every seat that there is for ordinary users, and root is heard still.
+    // Three users take all places for ordinary users, and root is still served.
     let (rest, heard) = crowd(ORDINARY + 2);
     assert!(heard > 0);
     let (mut late, heard) = crowd(ORDINARY + 3);
@@ -95,7 +95,7 @@ pub(crate) fn one_user_is_not_everybody() {
     drop(late.stdin.take());
     assert!(late.wait().unwrap().success());
     assert!(bed.status().generation > 0);
-    // Whoever holds a connection and never says a word keeps nobody out for long.
+    // A client that holds a connection and never sends a message keeps others out only for a short time.
     bed.wait("silent connections are ended", |_| {
         let (mut late, heard) = crowd(ORDINARY + 3);
         drop(late.stdin.take());
@@ -118,7 +118,7 @@ pub(crate) fn memory() {
     if may_raise_limits() {
         assert_eq!(score.trim(), "-900");
     }
-    // Without memory to be had it answers all the same: deciding takes none.
+    // The daemon answers even when no memory is available: deciding allocates none.
     let pid = bed.pid().to_string();
     let size = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
     let pages: u64 = size.split(' ').next().unwrap().parse().unwrap();
@@ -146,7 +146,7 @@ pub(crate) fn open_files() {
         assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
     };
     limit(fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count() / 2);
-    // The kernel can't give it the file: whatever becomes of the open, nobody waits, and nothing is let through.
+    // The kernel can't give the guard the file. The open may fail, but no process may wait, and nothing may be let through.
     let mut patience = Patience::new(Duration::from_secs(8));
     assert!(!bed.run("timeout 10 ./refused").worked());
     assert!(!bed.run("timeout 10 cat data").worked());
@@ -193,7 +193,7 @@ pub(crate) fn log_channels() {
     for name in ["a", "quiet", "system"] {
         bed.copy("/bin/true", bed.at(name));
     }
-    // A system log of the bed's own.
+    // A system log inside the bed.
     let log = bed.base.join("syslog");
     let listen = "import os, socket
 log = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -240,7 +240,7 @@ for _ in range(2): print(log.recv(4096).decode(), flush=True)";
     assert!(first.object.path().unwrap().ends_with("/a") && guard.rule == Some(1), "{first:?}");
     assert_eq!((first.verdict, first.subject.uid), (Verdict::Refused, Some(ORDINARY)), "{first:?}");
     assert!(first.why.origin.as_ref().unwrap().to_string().ends_with("50-test.rules:1"), "{first:?}");
-    // Told on the terminal of the process, which is gone when its exec is refused. The terminal is there until it is told.
+    // The message goes to the terminal of the process, which is gone when its exec is refused. The terminal stays until then.
     let typescript = bed.base.join("typescript");
     let told = || fs::read_to_string(&typescript).unwrap_or_default();
     let line =
@@ -255,7 +255,7 @@ for _ in range(2): print(log.recv(4096).decode(), flush=True)";
 
 pub(crate) fn audit() {
     let bed = plain(&[]);
-    // The kernel takes the rule's number with the answer, or it would have refused the answer, and the exec would hang.
+    // The kernel accepted the rule's number in the answer. Otherwise it would have rejected the answer, and the exec would hang.
     bed.run("timeout 10 ./refused").refused();
     assert_eq!(bed.metrics().unanswered, 0);
     let Response::Rules { rules } = bed.ask(&Request::Rules) else { panic!("no rules") };
@@ -304,18 +304,18 @@ pub(crate) fn late_mount() {
     bed.run(&format!("mount -t tmpfs late {late} && cp /bin/true {late}/a")).ok();
     bed.wait("it is watched", |bed| bed.status().watched.len() == 2);
     bed.run(&format!("{late}/a")).refused();
-    // Nobody holds it, and what is below its mount point stays watched.
+    // The guard doesn't keep the file system busy, and what is below its mount point stays watched.
     bed.run(&format!("umount {late}")).ok();
     bed.wait("it is forgotten", |bed| bed.status().watched.len() == 1);
     bed.run("./refused").refused();
     bed.run(&format!("mount -t tmpfs late {late} && cp /bin/true {late}/a")).ok();
     bed.wait("it is watched again", |bed| bed.status().watched.len() == 2);
     bed.run(&format!("{late}/a")).refused();
-    // Another file system gets the number of one that has just gone.
+    // Another file system gets the device number of one that has just gone.
     let generations = |bed: &Bed| (bed.run(&format!("{late}/a")), bed.status().watched.len());
     bed.run(&format!("umount {late} && mount -t tmpfs late {late} && cp /bin/true {late}/a")).ok();
     bed.wait("it is watched at last", |bed| matches!(generations(bed), (run, 2) if !run.worked()));
-    // What is mounted over it hides it, and takes nothing away.
+    // A mount over it hides it, and doesn't end the watch.
     bed.run(&format!("mount -t tmpfs over {late} && cp /bin/true {late}/a")).ok();
     bed.wait("what is seen is watched", |bed| !bed.run(&format!("{late}/a")).worked());
     bed.run(&format!("umount {late}")).ok();
@@ -337,14 +337,14 @@ pub(crate) fn overlay() {
         bed.run_as_user("merged/a && merged/b").ok();
     }
     bed.run_as_user("merged/stranger").refused();
-    // Changing it copies it up.
+    // Changing the file copies it up.
     bed.run("printf x | dd of=merged/a bs=1 seek=20000 conv=notrunc 2>&1").ok();
     bed.run_as_user("merged/a").refused();
     bed.run_as_user("merged/b").ok();
 }
 
 pub(crate) fn interrupted() {
-    // Who asks may be interrupted while it waits, and so may the guard while it reads and answers.
+    // The process that asks may be interrupted while it waits, and so may the guard while it reads and answers.
     let bed = plain(&["--ask-always"]);
     let script = "import signal
 caught = 0
@@ -363,7 +363,7 @@ print(caught)";
     let mut signals = signals.spawn().unwrap();
     let caught: u32 = bed.run(&format!("python3 -c \"{script}\"")).ok().trim().parse().unwrap();
     assert!(caught > 10, "{caught}");
-    // A debugger's stop and go of every thread breaks off its calls.
+    // A debugger that stops and continues every thread interrupts its calls.
     for _ in 0..20 {
         bed.signal("-STOP");
         bed.signal("-CONT");
@@ -380,7 +380,7 @@ pub(crate) fn state_that_can_not_be_written() {
     bed.trust("test", &[&bed.at("a")]);
     bed.settings(&Settings::enforce());
     bed.start();
-    // The state on what is watched, and full.
+    // The state is on a file system that is watched, and full.
     bed.stop();
     bed.run(&format!("mount -t tmpfs -o size=16k full '{}'", bed.state("").display())).ok();
     let watch = format!("only = [\"{}\", \"{}\"]", bed.point.display(), bed.base.join("state").display());
@@ -399,7 +399,7 @@ pub(crate) fn state_that_can_not_be_written() {
     bed.stop();
 }
 
-/// Many who execute and open, until they are ended.
+/// Many processes that execute and open files, until they are ended.
 fn load(bed: &Bed, seconds: &str) -> Vec<Child> {
     let script = "cd \"$BED\"; while :; do ./a; ./refused 2> /dev/null; cat data > /dev/null; done";
     let start =
@@ -418,7 +418,7 @@ pub(crate) fn shutdown() {
     let mut bed = plain(&["--ask-always"]);
     let children = load(&bed, "30");
     std::thread::sleep(Duration::from_millis(300));
-    // What waits while nobody reads is answered by the end.
+    // A process that waits while the guard doesn't read gets its answer when the guard ends.
     bed.signal("-STOP");
     let mut waiting =
         bed.command(0, "30", &["/bin/sh", "-c", "cat \"$BED/data\""]).stdout(Stdio::piped()).spawn().unwrap();
@@ -444,7 +444,7 @@ pub(crate) fn process_numbers() {
     }
     bed.options.push("--ask-always");
     bed.settings(&Settings { trust: "sources = []".into(), ..Settings::enforce() });
-    // What is remembered of a process must not be believed of the next one of its number.
+    // What the guard remembers of a process must not apply to the next process with the same number.
     bed.rules("allow perm=any gid=47110 : path=BED/a\nallow perm=any gid=0 : path=BED/b\ndeny_audit perm=any all : all\n");
     bed.start();
     let script = "cd \"$BED\"; i=0; while [ $i -lt 60 ]; do
@@ -453,7 +453,7 @@ setpriv --reuid 47110 --regid 47110 --clear-groups ./a || exit 2
 setpriv --reuid 47110 --regid 47110 --clear-groups ./b 2> /dev/null && exit 3
 ./a 2> /dev/null && exit 4
 i=$((i+1)); done";
-    // The kernel can be told which number comes next, in a namespace of its own: a dozen numbers, again and again.
+    // The kernel can be told the next process number, in a namespace of its own: a dozen numbers, again and again.
     let words = ["unshare", "--pid", "--fork", "--mount-proc", "/bin/sh", "-c"];
     let wrapped = format!("echo 320 > /proc/sys/kernel/pid_max 2> /dev/null; {script}");
     let own = bed.command(0, "60", &words).arg(&wrapped).stderr(Stdio::piped()).output().unwrap();
@@ -511,7 +511,7 @@ pub(crate) fn refused_starts() {
     let settings = Settings { trust: "sources = []".into(), ..Settings::enforce() };
     bed.settings(&Settings { guard: format!("{}\nbackend = \"bpf-lsm\"", settings.guard), ..settings });
     bed.launch();
-    // This daemon decides by fanotify alone, whatever the kernel has.
+    // This daemon decides by fanotify alone, whatever the kernel offers.
     assert_eq!(bed.ended(), Some(1));
     assert!(bed.log().contains("backend = \"bpf-lsm\""), "{}", bed.log());
 }
@@ -523,7 +523,7 @@ pub(crate) fn killed() {
         std::thread::sleep(Duration::from_millis(200));
         bed.signal("-KILL");
         let _code = bed.ended();
-        // Nobody hangs, and the host goes on without a guard.
+        // No process hangs, and the host continues without a guard.
         bed.run("timeout 30 ./refused && timeout 30 ./a && timeout 30 cat data").ok();
         end(children);
         bed.start();

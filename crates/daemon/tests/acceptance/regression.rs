@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What went wrong before, elsewhere.
+//! Tests for failures that other programs have had.
 
 use crate::support::{Bed, Settings, compile};
 
 /// The run-time linker of this machine.
 const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// A guard with the default policy that trusts these, which are there.
+/// A guard with the default policy that trusts these existing files.
 fn trusting(bed: &mut Bed, names: &[&str]) {
     for name in names {
         bed.trust(&format!("{name}.trust"), &[&bed.at(name)]);
@@ -53,7 +53,7 @@ pub(crate) fn sockets_and_pipes() {
     let mut bed = Bed::new();
     bed.copy("/bin/cat", bed.at("cat"));
     trusting(&mut bed, &["cat"]);
-    // Of an import of executables below a directory, too, which must not wait for somebody to write.
+    // Also an import of executables below a directory, which must not wait until a process writes to the pipe.
     bed.run("mkfifo pipe; chmod 777 pipe; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('socket')\"").ok();
     let settings = Settings::enforce().trust(&format!("directories = [\"{}\"]", bed.point.display()));
     bed.settings(&settings);

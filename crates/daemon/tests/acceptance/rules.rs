@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What rules say, and what happens then.
+//! Tests what rules say, and what the guard then does.
 
 use crate::support::{Bed, ORDINARY, Settings, sha256};
 use std::io::{Read, Write};
@@ -119,19 +119,19 @@ pub(crate) fn parents() {
 pub(crate) fn order_of_files() {
     let mut bed = ruled(&["a"], |_| "deny_audit perm=any all : path=BED/a".into());
     bed.run("./a").refused();
-    // As `ls -v`: 9 before 50 before 100.
+    // Sorted as by `ls -v`: 9 before 50 before 100.
     bed.rule_file("100-late.rules", "allow perm=any all : path=BED/a\n");
     bed.reload();
     bed.run("./a").refused();
     bed.rule_file("9-early.rules", "allow perm=any all : path=BED/a\n");
     bed.reload();
     bed.run("./a").ok();
-    // An editor's backup is no rule file, and an upgrade brings .dpkg-new beside them.
+    // An editor's backup is no rule file, and a package upgrade makes .dpkg-new files beside the rule files.
     bed.rule_file("1-first.rules.dpkg-new", "deny_audit perm=any all : path=BED/a\n");
     bed.rule_file(".1-first.rules", "deny_audit perm=any all : path=BED/a\n");
     bed.reload();
     bed.run("./a").ok();
-    // Those of guard.toml are the administrator's exceptions, and come first.
+    // The rules in guard.toml are the administrator's exceptions, and come first.
     let rules = format!(
         "[[guard.rule]]\ndeny = \"any\"\nobject = {{ path = \"{}\" }}\nbecause = \"it is tested\"",
         bed.at("a").display()
@@ -139,7 +139,7 @@ pub(crate) fn order_of_files() {
     bed.settings(&Settings { rules, trust: "sources = []".into(), ..Settings::enforce() });
     bed.reload();
     bed.run("./a").refused();
-    // A file that can't be understood, whatever comes behind it, leaves all as it was.
+    // A file that can't be understood, whatever follows it, changes nothing.
     bed.rule_file("200-wrong.rules", "alow perm=any all : all\n");
     bed.options = vec!["--check"];
     bed.stop();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is trusted, and until when.
+//! Tests what is trusted, and until when.
 
 use crate::support::lines::tell;
 use crate::support::{Bed, Settings, sha256};
@@ -60,7 +60,7 @@ pub(crate) fn trust_that_changes_while_it_runs() {
     bed.run("./stranger").refused();
     let line = format!("{}/stranger {}", bed.point.display(), bed_digest("/bin/true"));
     bed.write(bed.config("trust.d/added"), &line);
-    // A refusal waits for what has changed already.
+    // A refusal waits until earlier changes are read.
     bed.run("./stranger").ok();
     std::fs::remove_file(bed.outside(bed.config("trust.d/added"))).unwrap();
     bed.wait("what was taken away isn't trusted", |bed| !bed.run("./stranger").worked());
@@ -69,7 +69,7 @@ pub(crate) fn trust_that_changes_while_it_runs() {
     bed.run("./stranger").ok();
 }
 
-/// Size and SHA-256, as trust files have them.
+/// Size and SHA-256, as in trust files.
 fn bed_digest(path: &str) -> String {
     let content = std::fs::read(path).unwrap();
     format!("{} {}\n", content.len(), sha256(&content))
@@ -79,7 +79,7 @@ pub(crate) fn a_file_that_changes() {
     let names = ["longer", "over", "same", "mapped", "mode"];
     let bed = trusting(&names, &Settings::enforce().trust("integrity = \"sha256\""));
     for name in names {
-        // Twice, so that whatever remembers it does.
+        // Twice, so that every cache has it.
         bed.run_as_user(&format!("sleep 0.05; ./{name} && ./{name} && cat {name} > /dev/null")).ok();
     }
     assert!(bed.metrics().passed > 0, "{:?}", bed.metrics());
@@ -87,7 +87,7 @@ pub(crate) fn a_file_that_changes() {
     bed.run_as_user("./longer").refused();
     bed.run("cp /bin/false new; mv new over").ok();
     bed.run_as_user("./over").refused();
-    // As long as before, and as old.
+    // Same length and same modification time as before.
     bed.run(
         "touch -r same time; printf x | dd of=same bs=1 seek=20000 conv=notrunc 2>&1; touch -r time same",
     )
@@ -100,13 +100,13 @@ os.close(file)
 memory[20000] = memory[20000] ^ 1
 memory.flush(); memory.close()";
     bed.run(&format!("python3 -c \"{store}\"")).ok();
-    // Who writes by a mapping is heard of when the last one ends.
+    // A write through a mapping is reported when the last mapping ends.
     bed.wait("the change is heard of", |bed| !bed.run_as_user("./mapped").worked());
     bed.run("chmod 700 mode").ok();
     assert!(!bed.run_as_user("./mode").worked());
     bed.run("chmod 755 mode").ok();
     bed.run_as_user("./mode").ok();
-    // Whoever may write a file now must be asked about each time.
+    // A process with the new owner may write the file now, so the kernel must ask about it each time.
     bed.run("chown 47110 mode").ok();
     bed.run_as_user("./mode").ok();
     bed.run_as_user("printf x | dd of=mode bs=1 seek=20000 conv=notrunc 2>&1; sleep 0.1").ok();
@@ -130,7 +130,7 @@ pub(crate) fn integrity() {
 
 pub(crate) fn integrity_by_ima() {
     let bed = trusting(&["a", "without"], &Settings::enforce().trust("integrity = \"ima\""));
-    // As evmctl writes it: a digest of the new format, SHA-256.
+    // In evmctl's format: a digest of the new format, SHA-256.
     let mark = |file: &str, digest: &str| {
         bed.run(&format!(
             "python3 -c \"import os; os.setxattr('{file}', 'security.ima', b'\\x04\\x04' + bytes.fromhex('{digest}'))\""

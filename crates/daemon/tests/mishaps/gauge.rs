@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A process that opens and executes files all the time, and says how long each took.
+//! A process that opens and executes files all the time, and reports how long each took.
 
 use crate::support::Bed;
 use rustix::time::{ClockId, clock_gettime};
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::thread::JoinHandle;
 
-/// Says of each: what it was, when it began and ended in µs, and the error.
+/// For each open or exec, prints what it was, when it began and ended in µs, and the error.
 pub(super) const PROGRAM: &str = r#"
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +67,7 @@ pub(super) struct Record {
     error: u64,
 }
 
-/// It measures, until it is ended.
+/// The running process, which measures until it is ended.
 pub(super) struct Gauge {
     child: Child,
     records: JoinHandle<Vec<Record>>,
@@ -91,9 +91,9 @@ impl Gauge {
         Self { child, records }
     }
 
-    /// What it has measured.
+    /// Ends the process. Returns what it has measured.
     pub(super) fn end(mut self) -> Vec<Record> {
-        // It is the child of what bounds its life.
+        // The process is the child of `timeout`, which limits its life.
         let pid = self.child.id();
         let below = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
         for pid in below.split_whitespace() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can happen to a guard.
+//! The mishaps that can happen to a guard.
 
 use super::Scene;
 use crate::stopped::{signal, standby};
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Something that happens, and is over when its function comes back.
+/// A mishap. It is over when its function returns.
 pub(super) struct Mishap {
     pub(super) name: &'static str,
     pub(super) act: fn(&mut Scene),
@@ -17,16 +17,16 @@ pub(super) struct Mishap {
     pub(super) opens: bool,
     /// Whether opens and execs may be refused meanwhile.
     pub(super) refuses: bool,
-    /// The alarm.
+    /// The expected alarm.
     pub(super) said: Option<&'static str>,
-    /// What the machine must have.
+    /// The features that the machine needs.
     pub(super) needs: &'static [&'static str],
 }
 
 pub(super) const QUIET: Mishap =
     Mishap { name: "", act: |_| {}, opens: false, refuses: false, said: None, needs: &[] };
 
-/// Those that can happen here.
+/// The mishaps that can happen on this machine.
 pub(super) fn all() -> Vec<&'static Mishap> {
     let only = std::env::var("PALISADE_MISHAPS_ONLY").unwrap_or_default();
     let all = ALL.iter().chain(super::surroundings::ALL).filter(|mishap| mishap.name.contains(&only));
@@ -144,7 +144,7 @@ const ALL: &[Mishap] = &[
             let used = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
             let used: u32 =
                 used.flatten().filter_map(|file| file.file_name().to_str()?.parse().ok()).max().unwrap();
-            // The more there are, the further it comes.
+            // With more descriptors it fails at a later point.
             for most in (8..used + 4).step_by(2) {
                 limit(pid, &format!("--nofile={most}:"));
                 signal("-HUP", pid);
@@ -173,7 +173,7 @@ const ALL: &[Mishap] = &[
             let before = std::fs::read(&file).unwrap();
             std::fs::write(&file, "nonsense").unwrap();
             scene.bed.signal("-HUP");
-            // It may be about to look at the mounts again, which comes first.
+            // The guard may be about to read the mounts again, which it does first.
             scene.bed.wait("it is read", |_| scene.has_said("what was read again is not in force"));
             std::fs::write(&file, before).unwrap();
             scene.bed.signal("-HUP");
@@ -190,7 +190,7 @@ const ALL: &[Mishap] = &[
             std::fs::rename(&state, &moved).unwrap();
             scene.bed.signal("-HUP");
             std::thread::sleep(Duration::from_secs(1));
-            // It may have been made again.
+            // The guard may have made it again.
             let _not_there = std::fs::remove_dir_all(&state);
             std::fs::rename(&moved, &state).unwrap();
             scene.bed.signal("-HUP");
@@ -199,13 +199,13 @@ const ALL: &[Mishap] = &[
     },
 ];
 
-/// As systemd does when it has ended.
+/// Starts the guard again after its end, as systemd does.
 pub(super) fn begin_again(scene: &mut Scene) {
     scene.bed.ended();
     scene.start();
 }
 
-/// How many descriptors it may have.
+/// How many descriptors the guard may have.
 fn most_files(pid: u32) -> String {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let files = limits.lines().find_map(|line| line.strip_prefix("Max open files")).unwrap();
@@ -216,7 +216,7 @@ fn limit(pid: u32, limit: &str) {
     assert!(Command::new("prlimit").args(["--pid", &pid.to_string(), limit]).status().unwrap().success());
 }
 
-/// Stops the thread of its first argument, for as many ms as its second says, as a debugger does.
+/// Stops the thread that the first argument names, for the number of ms in the second, as a debugger does.
 const FREEZER: &str = r#"
 #include <stdlib.h>
 #include <sys/ptrace.h>
@@ -232,7 +232,7 @@ int main(int count, char **arguments) {
     return ptrace(PTRACE_DETACH, thread, 0, 0) ? 3 : 0;
 }"#;
 
-/// One thread after the other whose name begins so is stopped.
+/// Stops the threads whose name begins with `name`, one after the other.
 fn freeze(scene: &mut Scene, name: &str) {
     static PROGRAM: OnceLock<Vec<u8>> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| compile(FREEZER, &["-static"]));

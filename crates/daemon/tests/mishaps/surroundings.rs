@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can happen around a guard: memory runs out, a disk or an automounter doesn't answer.
+//! The mishaps that can happen around a guard: memory runs out, or a disk or an automounter doesn't answer.
 
 use super::Scene;
 use super::kinds::{Mishap, QUIET, begin_again};
@@ -27,7 +27,7 @@ pub(super) const ALL: &[Mishap] = &[
         act: |scene| {
             let disk = Disk::new(&scene.bed);
             signal("-STOP", disk.server());
-            // More than there are threads, of root and of two others.
+            // More readers than the guard has threads, of root and of two other users.
             let readers: Vec<_> = (0..FILES)
                 .map(|number| disk.open(&scene.bed, [0, ORDINARY, ORDINARY + 1][number % 3], number))
                 .collect();
@@ -61,7 +61,7 @@ pub(super) const ALL: &[Mishap] = &[
     },
 ];
 
-/// It gets a signal while files are opened whose kind libmagic tells, and another one takes its place.
+/// The nursery gets a signal while files are opened that need libmagic, and another nursery replaces it.
 fn lose_nursery(scene: &mut Scene, name: &str) {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     let bed = &scene.bed;
@@ -74,9 +74,9 @@ fn lose_nursery(scene: &mut Scene, name: &str) {
     let before = nursery(bed);
     asked(before).into_iter().for_each(|pid| signal("-KILL", pid));
     signal(name, before);
-    // palisaded knows this kind by itself.
+    // palisaded knows this kind without libmagic.
     ask().refused();
-    // One that is stopped is found out by who asks it, and a child that is just dying was asked instead.
+    // A thread that asks detects a stopped process, but it may have asked a dying child instead.
     bed.wait("another one", |bed| {
         ask().refused();
         child(bed.pid(), "--tell-kinds").is_some_and(|pid| pid != before)
@@ -87,10 +87,10 @@ fn lose_nursery(scene: &mut Scene, name: &str) {
 const LIMIT: [&str; 2] = ["memory.limit_in_bytes", "memory.max"];
 const SWAP: [&str; 2] = ["memory.memsw.limit_in_bytes", "memory.swap.max"];
 
-/// A control group with nobody but a guard and its standby in it.
+/// A control group that contains only a guard and its standby.
 pub(super) struct MemoryGroup {
     directory: PathBuf,
-    /// Of which version: it says how files are called.
+    /// Whether it is of version 2: the file names depend on it.
     is_second: bool,
 }
 
@@ -113,7 +113,7 @@ impl MemoryGroup {
         Some(Self { directory, is_second })
     }
 
-    /// Has whoever starts a command put it into the group first.
+    /// A command that moves itself into the group before it executes another command.
     pub(super) fn starter(&self) -> Vec<&'static str> {
         let script = format!("echo $$ >{}/cgroup.procs && exec \"$@\"", self.directory.display());
         vec!["/bin/sh", "-c", script.leak(), "sh"]
@@ -123,12 +123,12 @@ impl MemoryGroup {
         self.directory.join(names[usize::from(self.is_second)])
     }
 
-    /// No more may be used than is used now without caches, and nothing swapped.
+    /// Sets the limit to the memory that is used now without caches, and allows no swap.
     fn close(&self) {
         let used = std::fs::read_to_string(self.file(["memory.usage_in_bytes", "memory.current"])).unwrap();
         let (before, mut most): (u64, u64) = (self.killed(), used.trim().parse().unwrap());
         let _has_no_swap = self.is_second.then(|| std::fs::write(self.file(SWAP), "0"));
-        // Version 1 refuses less than is used when it has dropped the caches; version 2 ends somebody.
+        // Version 1 refuses a limit below the use after the caches are dropped; version 2 ends a process.
         while self.killed() == before && std::fs::write(self.file(LIMIT), most.to_string()).is_ok() {
             most -= 1 << 18;
         }
@@ -136,15 +136,15 @@ impl MemoryGroup {
         let _has_no_swap = (!self.is_second).then(|| std::fs::write(self.file(SWAP), limit.trim()));
     }
 
-    /// As much may be used as there is.
+    /// Removes the limit.
     fn open(&self) {
         let most = ["-1", "max"][usize::from(self.is_second)];
-        // Memory with what is swapped can't be less than memory alone.
+        // The limit of memory and swap together can't be below the limit of memory.
         let _has_no_swap = std::fs::write(self.file(SWAP), most);
         std::fs::write(self.file(LIMIT), most).unwrap();
     }
 
-    /// How often somebody in it was ended for want of memory.
+    /// How many processes in it were ended because memory ran out.
     fn killed(&self) -> u64 {
         let text = std::fs::read_to_string(self.file(["memory.oom_control", "memory.events"])).unwrap();
         let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
@@ -154,7 +154,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // Whoever was in it has been reaped, but the kernel may take a moment to see it empty.
+        // Its processes have been reaped, but the kernel may take a moment to see the group empty.
         for _ in 0..100 {
             if std::fs::remove_dir(&self.directory).is_ok() {
                 return;
@@ -164,7 +164,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Nothing more can be had than is in use, and settings are read that are larger than those before.
+/// No more memory is available than is in use, and the guard reads settings that are larger than before.
 fn run_out_of_memory(scene: &mut Scene) {
     let pids = [scene.bed.pid(), standby(&scene.bed).unwrap()];
     let memory = scene.memory.as_ref().unwrap();
@@ -187,12 +187,12 @@ fn run_out_of_memory(scene: &mut Scene) {
     let is_gone = |pid: &u32| {
         std::fs::read_to_string(format!("/proc/{pid}/stat")).map_or(true, |stat| stat.contains(") Z"))
     };
-    // The guard is the larger one.
+    // The guard uses more memory than the standby.
     assert!(is_gone(&pids[0]), "the guard wasn't ended");
     begin_again(scene);
 }
 
-/// Files of a disk.
+/// How many files are on a disk.
 const FILES: usize = 18;
 
 /// A file system in a file that a process serves.
@@ -208,25 +208,25 @@ impl Disk {
         )
         .ok();
         let [from, to] = ["served", "mirror"].map(|name| bed.base.join(name).display().to_string());
-        // Whatever happens, it ends, and who waits for it gets an error.
+        // The server ends in any case, and the processes that wait for it get an error.
         let served = bed.command(0, "60", &["bindfs", "-f", &from, &to]).spawn().unwrap();
         bed.wait("the image is served", |bed| bed.run("[ -e ../mirror/image ]").worked());
         bed.run("mount -t ext4 -o loop,ro,noload ../mirror/image disk").ok();
         let point = format!("{}/disk", bed.point.display());
         bed.wait("the disk is watched", |bed| bed.status().watched.contains(&point));
-        // The file is known then, and what is in it isn't.
+        // The kernel now has the files' inodes in its cache, but not their content.
         bed.run("ls -l disk && dd if=../mirror/image iflag=nocache count=0 status=none").ok();
         Self { served }
     }
 
-    /// The process that serves it: the child of what bounds its life.
+    /// The process that serves the image: the child of `timeout`, which limits its life.
     fn server(&self) -> u32 {
         let pid = self.served.id();
         let below = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
         below.trim().parse().unwrap()
     }
 
-    /// Somebody who opens a file of it, and waits.
+    /// A process that opens a file of the disk, and waits.
     fn open(&self, bed: &Bed, user: u32, number: usize) -> Child {
         let path = format!("{}/disk/{number}", bed.point.display());
         bed.command(user, "60", &["cat", &path]).stdout(Stdio::null()).spawn().unwrap()
@@ -238,7 +238,8 @@ impl Disk {
     }
 }
 
-/// It answers nothing until its standard input ends, and then that it answers nothing any more (`AUTOFS_IOC_CATATONIC`).
+/// Doesn't answer until its standard input ends. Then it tells the kernel that it won't answer any more
+/// (`AUTOFS_IOC_CATATONIC`).
 const AUTOMOUNTER: &str = r#"
 import fcntl, os, subprocess, sys
 os.chdir(os.environ["BED"])
@@ -251,7 +252,7 @@ print("ready", flush=True)
 sys.stdin.read()
 fcntl.ioctl(top, 0x9362)"#;
 
-/// Somebody waits for an automounter, and another file system is mounted meanwhile: it is watched.
+/// A process waits for an automounter while another file system is mounted: that file system is watched.
 fn mount_meanwhile(scene: &mut Scene) {
     let bed = &scene.bed;
     let mut automounter = bed

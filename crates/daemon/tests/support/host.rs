@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host that a guard enforces on, with the default policy and the machine's own package database.
+//! A host on which a guard enforces, with the default policy and the machine's own package database.
 
 use super::{Bed, Settings};
 
-/// What these tests execute: the fewer files, the sooner they are hashed.
+/// The files that these tests execute: fewer files are hashed faster.
 const FILTER: &str = "- /
  + usr/bin/
  + usr/sbin/
@@ -27,10 +27,10 @@ const FILTER: &str = "- /
  + usr/share/cowsay/
 ";
 
-/// What Python's programs need.
+/// The files that Python programs need.
 pub const PYTHON: &str = " + usr/lib/python3*/*.py*\n";
 
-/// A host without a guard yet, whose packages' files of `more` kinds count, too.
+/// A host without a guard yet. Files of packages that `more` names are included, too.
 pub fn unguarded(more: &str) -> Bed {
     let bed = Bed::host();
     bed.write(bed.config("guard-filter.conf"), format!("{FILTER}{more}"));

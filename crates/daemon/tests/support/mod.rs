@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests of palisaded share: beds, in which a guard watches a file system that is nobody else's.
+//! What the tests of palisaded share: beds, in which a guard watches a file system that no other process uses.
 //!
 //! A bed is a mount namespace of its own. A small one has a tmpfs, and the guard watches only that. A host is an
 //! overlay of this machine's files: it has a superblock of its own, so that a guard inside can watch `/` and enforce
@@ -25,21 +25,21 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Somebody ordinary, who has no account: the guard needs none.
+/// An ordinary user without an account: the guard needs none.
 pub const ORDINARY: u32 = 47_110;
-/// The longest that a guard may run unless a test says otherwise, in seconds: then it is ended, whatever the test does.
+/// The longest that a guard may run unless a test says otherwise, in seconds. After that it is ended, whatever the test does.
 const LIFE: u64 = 230;
 /// The longest that one command may take, in seconds.
 const PATIENCE: &str = "60";
 
-/// Whether the machine has `feature`; what is declared and missing fails here.
+/// Whether the machine has `feature`. Panics if the feature is declared and missing.
 pub fn has(feature: &str) -> bool {
     static FEATURES: OnceLock<Features> = OnceLock::new();
     let find = || Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
     FEATURES.get_or_init(find).has(feature)
 }
 
-/// So many seconds of an idle machine, on this one at this moment.
+/// The time on this machine now that corresponds to so many seconds of an idle machine.
 fn scaled(seconds: u64) -> u64 {
     Duration::from_secs(seconds).mul_f64(crowd().min(10.0)).as_secs()
 }
@@ -57,7 +57,7 @@ impl Run {
         self.code == Some(0)
     }
 
-    /// Panics unless it worked; what it said.
+    /// Panics unless it worked. Returns its output.
     #[track_caller]
     pub fn ok(&self) -> String {
         assert!(self.worked(), "{self:#?}");
@@ -81,7 +81,7 @@ impl Run {
 }
 
 impl Run {
-    /// Panics unless it failed, and not because of the guard.
+    /// Panics unless it failed for a reason other than the guard.
     #[track_caller]
     pub fn refused_by_itself(&self) {
         assert!(!self.worked() && !self.err.contains("not permitted"), "{self:#?}");
@@ -113,22 +113,22 @@ impl Settings {
     }
 }
 
-/// A mount namespace, and what is in it.
+/// A mount namespace with its files.
 #[derive(Debug)]
 pub struct Bed {
-    /// Outside: what belongs to the bed.
+    /// The bed's directory, outside.
     pub base: PathBuf,
-    /// What is watched, as the guard sees it: without a slash at the end.
+    /// The watched directory, as the guard sees it: without a slash at the end.
     pub point: PathBuf,
     is_host: bool,
     keeper: Child,
     guard: Option<Child>,
     pub options: Vec<&'static str>,
-    /// What starts the guard, with its options: the guard's own command follows. Usually nothing.
+    /// A command that starts the guard: the guard's own command follows. Usually empty.
     pub starter: Vec<&'static str>,
     /// The longest that a guard may run, in seconds.
     pub life: u64,
-    /// Where the next guard says what it says, if not to the log.
+    /// Where the next guard writes its messages, if not to the log.
     pub said: Option<Stdio>,
 }
 
@@ -162,7 +162,7 @@ impl Bed {
         Self::with("-o mode=755")
     }
 
-    /// This machine's files, as a host of their own.
+    /// This machine's files, as a separate host.
     pub fn host() -> Self {
         let base = base();
         let script = format!(
@@ -192,33 +192,33 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         bed
     }
 
-    /// How the guard is given a path: of the configuration.
+    /// A path of the configuration, as the guard gets it.
     pub fn config(&self, name: &str) -> PathBuf {
         if self.is_host { "/etc/palisade".into() } else { self.base.join("config") }.join(name)
     }
 
-    /// How the guard is given a path: of the state.
+    /// A path of the state, as the guard gets it.
     pub fn state(&self, name: &str) -> PathBuf {
         if self.is_host { "/var/lib/palisade".into() } else { self.base.join("state") }.join(name)
     }
 
-    /// Where the daemon answers.
+    /// The daemon's socket.
     pub fn socket(&self) -> PathBuf {
         if self.is_host { "/run/palisade/guard.sock".into() } else { self.base.join("socket") }
     }
 
-    /// A path in the bed, as it is there.
+    /// A path in the bed, as seen inside.
     pub fn at(&self, name: &str) -> PathBuf {
         self.point.join(name)
     }
 
-    /// A path in the bed, as it is reached from outside.
+    /// A path in the bed, as seen from outside.
     pub fn outside(&self, inside: impl AsRef<Path>) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.keeper.id()));
         root.join(inside.as_ref().strip_prefix("/").unwrap())
     }
 
-    /// Writes a file, with its directories.
+    /// Writes a file, and makes its directories.
     pub fn write(&self, inside: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.outside(&inside);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -226,7 +226,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         inside.as_ref().to_owned()
     }
 
-    /// Writes something that can be executed.
+    /// Writes an executable file.
     pub fn program(&self, inside: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
         let inside = self.write(inside, content);
         fs::set_permissions(self.outside(&inside), fs::Permissions::from_mode(0o755)).unwrap();
@@ -253,7 +253,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         self.write(self.config("guard.toml"), text);
     }
 
-    /// Writes the only rules; `BED` is the watched directory.
+    /// Writes the only file of rules; `BED` stands for the watched directory.
     pub fn rules(&self, text: &str) {
         self.rule_file("50-test.rules", text);
     }
@@ -270,7 +270,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         format!("{} {} {}\n", inside.display(), content.len(), sha256(&content))
     }
 
-    /// Writes a trust file that names these.
+    /// Writes a trust file that names these files.
     pub fn trust(&self, name: &str, files: &[&Path]) {
         let lines: String = files.iter().map(|file| self.trust_line(file)).collect();
         self.write(self.config("trust.d").join(name), lines);
@@ -280,7 +280,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         command.arg(format!("--mount=/proc/{}/ns/mnt", self.keeper.id())).arg("--");
     }
 
-    /// A command in the bed, not yet started.
+    /// A command in the bed, which isn't started yet.
     pub fn command(&self, uid: u32, seconds: &str, words: &[&str]) -> Command {
         let mut command = Command::new("timeout");
         let seconds = scaled(seconds.parse().unwrap()).to_string();
@@ -309,12 +309,12 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         self.run_words(0, &["/bin/sh", "-c", &format!("cd \"$BED\"; {script}")])
     }
 
-    /// Runs a script as somebody ordinary.
+    /// Runs a script as an ordinary user.
     pub fn run_as_user(&self, script: &str) -> Run {
         self.run_words(ORDINARY, &["/bin/sh", "-c", &format!("cd \"$BED\"; {script}")])
     }
 
-    /// Starts the guard without waiting for anything.
+    /// Starts the guard without waiting.
     pub fn launch(&mut self) {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.base.join("log")).unwrap();
         let program =
@@ -333,7 +333,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         self.guard = Some(command.spawn().unwrap());
     }
 
-    /// Starts the guard, and waits until it decides by everything that is written.
+    /// Starts the guard, and waits until it decides by everything that was written.
     pub fn start(&mut self) {
         let before = self.imports();
         self.launch();
@@ -351,7 +351,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         self.log().matches("files are trusted").count()
     }
 
-    /// Waits until all of what is trusted was read once more.
+    /// Waits until everything trusted was read once more.
     pub fn wait_for_import(&self, act: impl FnOnce()) {
         let before = self.imports();
         act();
@@ -359,13 +359,13 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         self.settle();
     }
 
-    /// The database is in force a moment after it is told of. Where something can't be read it never is: the guard
-    /// says so, and the test goes on with what there is.
+    /// Waits, because the database is in force only a moment after the guard reports it. If something can't be read, it never is:
+    /// the guard reports that, and the test continues with what there is.
     fn settle(&self) {
         let _said = self.try_ask(&Request::Sync { seconds: scaled(5) });
     }
 
-    /// Waits until something is so; panics when it takes too long, or the guard has ended.
+    /// Waits until a condition holds. Panics if that takes too long, or if the guard has ended.
     #[track_caller]
     pub fn wait(&self, what: &str, mut so: impl FnMut(&Self) -> bool) {
         let mut patience = Patience::new(Duration::from_secs(60));
@@ -386,12 +386,12 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         !stat.is_empty() && !stat.contains(") Z")
     }
 
-    /// What the guard has said so far.
+    /// The guard's messages so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.base.join("log")).unwrap_or_default()
     }
 
-    /// Asks the guard, if it can be reached.
+    /// Sends the guard a request, if it can be reached.
     pub fn try_ask(&self, request: &Request) -> Option<Response> {
         let mut connection = Connection::open(&self.outside(self.socket()), "test").ok()?;
         connection.send(request).ok()?;
@@ -430,7 +430,7 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         assert!(matches!(answer, Response::Done { .. }), "{answer:?}");
     }
 
-    /// A reload that may be refused as unsafe.
+    /// A reload that the guard may refuse as unsafe.
     #[track_caller]
     pub fn reload_gently(&self) {
         let answer = self.ask(&Request::Reload { force: false });
@@ -443,14 +443,14 @@ pivot_root . mnt && exec chroot . /bin/sh -c 'umount -l /mnt && echo ready && ex
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
-    /// The guard's process: the child of what bounds its life.
+    /// The guard's process number: the child of `timeout`, which limits its life.
     pub fn pid(&self) -> u32 {
         let guard = self.guard.as_ref().unwrap().id();
         let children = fs::read_to_string(format!("/proc/{guard}/task/{guard}/children")).unwrap();
         children.split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// Waits until the guard has ended; its exit code.
+    /// Waits until the guard has ended. Returns its exit code.
     #[track_caller]
     pub fn ended(&mut self) -> Option<i32> {
         let mut guard = self.guard.take().unwrap();
@@ -487,7 +487,7 @@ impl Drop for Bed {
     }
 }
 
-/// Ends what bounds a guard's life, and the guard with it.
+/// Ends the `timeout` that limits a guard's life, and the guard with it.
 fn end(guard: &mut Child) {
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", guard.id())).unwrap_or_default();
     let _gone = Command::new("kill").arg("-TERM").arg(guard.id().to_string()).status();
@@ -510,7 +510,7 @@ fn base() -> PathBuf {
     base
 }
 
-/// Makes a mount namespace that is there as long as somebody holds the other end of the keeper's standard input.
+/// Makes a mount namespace that exists as long as the other end of the keeper's standard input is open.
 fn keep(base: &Path, script: &str) -> Child {
     let script = format!("{script} && echo ready && exec cat");
     let mut keeper = Command::new("unshare")
@@ -529,14 +529,14 @@ fn keep(base: &Path, script: &str) -> Child {
     keeper
 }
 
-/// In hexadecimal.
+/// The SHA-256 in hexadecimal.
 pub fn sha256(content: &[u8]) -> String {
     let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(content).unwrap();
     String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()[..64].to_owned()
 }
 
-/// Compiles C.
+/// Compiles C code.
 pub fn compile(source: &str, options: &[&str]) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let (from, to) = (directory.path().join("a.c"), directory.path().join("a"));

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packages made for a test, and who goes on working while they come and go.
+//! Packages made for a test, and a process that works on while they are installed and removed.
 
 use super::{Bed, ORDINARY, compile};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
-/// A program that is no other, and says which version it is.
+/// A unique program that prints its version.
 pub fn program(says: &str) -> Vec<u8> {
     compile(&format!("#include <stdio.h>\nint main() {{ puts(\"{says}\"); return 0; }}"), &[])
 }
 
-/// The command line that was built beside the daemon, or is now.
+/// The command line tool that was built beside the daemon, or is built now.
 pub fn palisade() -> PathBuf {
     palisade_acceptance::programs::palisade(Path::new(env!("CARGO_BIN_EXE_palisaded")))
 }
 
-/// Builds `/root/NAME_VERSION.deb`, whose scripts execute its own program and, before that is there, its own helper.
+/// Builds `/root/NAME_VERSION.deb`. Its scripts execute the package's program and, before that is unpacked, the package's
+/// helper.
 pub fn package(bed: &Bed, name: &str, version: u32, more: &str) {
     let at = format!("/root/build/{name}-{version}");
     bed.program(format!("{at}/usr/bin/{name}"), program(&format!("{name} {version}")));
@@ -36,7 +37,7 @@ dpkg-deb --root-owner-group -b . /root/{name}_{version}.deb > /dev/null && rm -r
     .ok();
 }
 
-/// What was refused and is a file of a package that was there all the time.
+/// The refused files that belong to a package that was installed all the time.
 pub fn false_refusals(bed: &Bed) -> Vec<String> {
     let ours = |path: &str| {
         let is_made = path.contains("__pycache__") || path.starts_with("/etc/");
@@ -52,7 +53,7 @@ pub fn false_refusals(bed: &Bed) -> Vec<String> {
         .collect()
 }
 
-/// Somebody who goes on executing other programs meanwhile; what failed is his output.
+/// A process that goes on executing other programs meanwhile; it prints those that failed.
 pub fn others(bed: &Bed) -> Child {
     let script = "while :; do for p in 'ls /' 'cat /etc/hostname' 'sed -n 1p /etc/passwd' 'sort /etc/group' 'id' 'date'; do
 $p > /dev/null 2>&1 || echo \"$p\"; done; done";

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Takes away what systemd does by SystemCallFilter= and DeviceAllow=, in the same way, and becomes another program.
+// Removes the calls and devices that systemd removes by SystemCallFilter= and DeviceAllow=, in the same way, and executes
+// another program.
 //
 //   taken CGROUP DEVICE... -- CALL... -- PROGRAM ARGUMENT...
 //
-// CGROUP is a directory of the second hierarchy; DEVICE is TYPE:MAJOR:MINOR:ACCESS in numbers, -1 for all; CALL is a number.
+// CGROUP is a directory of the cgroup v2 hierarchy; DEVICE is TYPE:MAJOR:MINOR:ACCESS in numbers, -1 for all; CALL is a
+// number.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -78,7 +80,7 @@ int main(int argc, char **argv) {
     struct sock_fprog all = {size, filter};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, 2, &all)) fail("the filter");
 
-    // Both are in force: otherwise this proves nothing.
+    // Both restrictions must be in force: otherwise the test proves nothing.
     if (mount(0, 0, 0, 0, 0) != -1 || errno != EPERM) fail("mount isn't refused");
     if (open("/dev/kmsg", O_WRONLY) != -1 || errno != EPERM) fail("/dev/kmsg isn't refused");
     execvp(argv[at + 1], argv + at + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How Palisade read an event before schema 2: a copy of its type, which stays as it is.
+//! The event parser from before schema 2: a frozen copy of its type.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::path::Path;

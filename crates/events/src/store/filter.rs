@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which events are wanted: of the store's by a condition in SQL, of others by the same in Rust.
+//! The filter for wanted events: in SQL for the store's, in Rust for others.
 
 use std::time::SystemTime;
 
@@ -8,22 +8,23 @@ use rusqlite::types::Value;
 
 use super::nanoseconds;
 
-/// Which events are wanted. Each member that says something must hold.
+/// Which events are wanted. Every condition that is set must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Those since then.
+    /// Only events since this time.
     pub since: Option<SystemTime>,
-    /// Those of the launch with this number or by this process, or of sandboxes with this name.
+    /// Only events of the launch with this number, of launches by this process, or of sandboxes with this name.
     pub sandbox: Option<String>,
-    /// Those of this process.
+    /// Only events of this process.
     pub pid: Option<u32>,
-    /// Those with this verdict.
+    /// Only events with this verdict.
     pub verdict: Option<Verdict>,
-    /// Those of these kinds; empty: of all.
+    /// Only events of these kinds. If empty, of all kinds.
     pub kinds: Vec<Kind>,
 }
 
-/// Parameters 3 to 7 are the filter's. Events of schema 1 don't say their kind: what serves a network carried out one of two.
+/// Parameters 3 to 7 are the filter's. Events of schema 1 don't state their kind: those that the gateway enforced are
+/// network events, the others sandbox events.
 pub(super) const WANTED: &str = "(?3 IS NULL OR e.time >= ?3) AND (?4 IS NULL
     OR l.sandbox = ?4 OR substr(l.sandbox, 1, length(?4) + 1) = ?4 || '-' OR json_extract(e.event, '$.subject.sandbox') = ?4)
     AND (?5 IS NULL OR json_extract(e.event, '$.subject.pid') = ?5)
@@ -32,7 +33,7 @@ pub(super) const WANTED: &str = "(?3 IS NULL OR e.time >= ?3) AND (?4 IS NULL
         iif(json_extract(e.event, '$.enforced_by') = 'gateway', 'network', 'sandbox')) || ','))";
 
 impl Filter {
-    /// Those of [`WANTED`], in their order.
+    /// The parameters of [`WANTED`], in order.
     pub(super) fn parameters(&self) -> [Value; 5] {
         let kinds: Vec<&str> = self.kinds.iter().map(|kind| kind.word()).collect();
         [
@@ -44,7 +45,7 @@ impl Filter {
         ]
     }
 
-    /// Whether events of a kind may be wanted.
+    /// Whether events of this kind can be wanted.
     #[must_use]
     pub fn wants_kind(&self, kind: Kind) -> bool {
         let has_launch = matches!(kind, Kind::Sandbox | Kind::Network);

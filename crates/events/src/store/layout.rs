@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the database looks like.
+//! The layout of the database.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::StoreError;
 
-/// How long a writer waits for others, if nothing else is said. Each holds the database for a fraction of a millisecond.
+/// How long a writer waits for others by default. Each holds the database for a fraction of a millisecond.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 const FORMAT: Format = Format {
@@ -20,9 +20,9 @@ const FORMAT: Format = Format {
     patience: PATIENCE,
 };
 
-/// An event's `id` is the position at which it came in, and is never used again; `position` moves on whenever
-/// the row changes, so that who follows sees the change. The counter is a table because the largest position
-/// in use goes back when rows are removed.
+/// An event's `id` is the position at which it was appended, and is never used again. `position` grows whenever the
+/// row changes, so that a follower sees the change. The counter has a table of its own, because the largest used
+/// position shrinks when rows are removed.
 const TABLES: &str = "
 CREATE TABLE counter (position INTEGER NOT NULL) STRICT;
 INSERT INTO counter VALUES (0);
@@ -45,14 +45,14 @@ CREATE INDEX event_launch ON event (launch);
 
 /// Makes the database in an empty file.
 pub(super) fn make(path: &Path, remote: bool) -> Result<(), StoreError> {
-    // The journal for rolling back needs nothing but locks, which such file systems have.
+    // A rollback journal needs only locks, which remote file systems have.
     FORMAT.make(path, if remote { "DELETE" } else { "WAL" }, TABLES)
 }
 
-/// Opens the database and sees whether it is one.
+/// Opens the database and checks that it is one.
 pub(super) fn connect(path: &Path, access: OpenFlags, patience: Duration) -> Result<Connection, StoreError> {
     let connection = Format { patience, ..FORMAT }.open(path, access)?;
-    // A look at every table's first page, so that damage is found here rather than in the middle of things.
+    // Read the first page of every table, so that damage is found here and not later.
     let tables =
         "SELECT (SELECT position FROM counter), (SELECT max(id) FROM launch), (SELECT max(id) FROM event)";
     connection

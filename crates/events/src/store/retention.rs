@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is kept, and for how long.
+//! Prunes the store: what is kept, and for how long.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,20 +7,19 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::{Store, StoreError, nanoseconds, transaction};
 
-/// Free pages are given back to the file system once they are a megabyte.
+/// Free pages are returned to the file system when they exceed a megabyte.
 const WORTH_GIVING_BACK: i64 = 256;
 
-/// How much is kept. What is too much goes oldest first.
+/// How much is kept. The oldest events are removed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Nothing older than this.
+    /// Events older than this are removed.
     pub age: Duration,
-    /// No more events than this.
+    /// The most events.
     pub rows: usize,
-    /// No more events of one launch than this, so that a program can't push out of the store what others
-    /// were refused.
+    /// The most events of one launch, so that one program can't push the refusals of other programs out of the store.
     pub rows_of_one: usize,
-    /// No more bytes than this in the database; the log beside it has some megabytes more.
+    /// The most bytes in the database. The log has some megabytes more.
     pub bytes: u64,
 }
 
@@ -36,12 +35,12 @@ impl Default for Retention {
 }
 
 impl Store {
-    /// What the writer prunes to by itself: on its first append, then every thousand events.
+    /// Sets the limits for automatic pruning: at the first append, then every thousand events.
     pub fn set_retention(&mut self, retention: Retention) {
         self.retention = retention;
     }
 
-    /// Removes what is too old or too much. Says how many events went.
+    /// Removes events that are too old or too many. Returns how many were removed.
     ///
     /// # Errors
     /// When the store can't be written to.
@@ -64,7 +63,7 @@ fn remove(
     launches: &[String],
 ) -> rusqlite::Result<usize> {
     let mut removed = 0;
-    // By id, since rows are nearly in the order of time: it looks at no more rows than it removes.
+    // By id, since rows are nearly ordered by time: so it examines only the rows that it removes.
     if let Some(oldest) = SystemTime::now().checked_sub(retention.age) {
         removed += transaction.execute(
             "DELETE FROM event WHERE id < coalesce(
@@ -93,7 +92,8 @@ fn remove(
         if used <= most || rows == 0 {
             break;
         }
-        // As many as their share of the bytes suggests, and a tenth more, so that it isn't soon again.
+        // Remove as many rows as their share of the bytes suggests, and a tenth more, so that the next pruning isn't
+        // soon.
         let share = i128::from(rows) * i128::from(used - most) / i128::from(used);
         let share = i64::try_from(share).unwrap_or(rows).saturating_add(rows / 10 + 1).min(rows);
         removed += oldest(transaction, share)?;
@@ -112,20 +112,20 @@ fn oldest(transaction: &Transaction<'_>, count: i64) -> rusqlite::Result<usize> 
     transaction.execute("DELETE FROM event WHERE id IN (SELECT id FROM event ORDER BY id LIMIT ?1)", [count])
 }
 
-/// The bytes of the pages in use.
+/// The size of the used pages, in bytes.
 fn used(connection: &Connection) -> rusqlite::Result<i64> {
     let number = |pragma| connection.query_row(pragma, (), |row| row.get::<_, i64>(0));
     let pages = number("PRAGMA page_count")? - number("PRAGMA freelist_count")?;
     Ok(pages * number("PRAGMA page_size")?)
 }
 
-/// Gives back what is free.
+/// Returns free pages to the file system.
 fn shrink(connection: &Connection) -> rusqlite::Result<()> {
     let free: i64 = connection.query_row("PRAGMA freelist_count", (), |row| row.get(0))?;
     if free < WORTH_GIVING_BACK {
         return Ok(());
     }
-    // A step frees a page, so all have to be taken.
+    // Each step frees one page, so run all steps.
     let mut vacuum = connection.prepare("PRAGMA incremental_vacuum")?;
     let mut steps = vacuum.query(())?;
     while steps.next()?.is_some() {}

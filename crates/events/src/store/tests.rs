@@ -12,7 +12,8 @@ use palisade_event::{Detail, EVENT_SCHEMA, Kind, Network, Object, Outcome, Verdi
 #[path = "../../../event/tests/previous/mod.rs"]
 mod previous;
 
-/// Tells a copy of this program that it is a writer: the store, how many transactions, of how many events.
+/// The environment variable that makes a copy of this program a writer: the store, the number of transactions, and of
+/// events in each.
 const WRITER: &str = "PALISADE_TEST_WRITER";
 
 struct Home {
@@ -69,7 +70,7 @@ fn objects(entries: &[Entry]) -> Vec<String> {
     entries.iter().map(|entry| entry.event.object.to_string()).collect()
 }
 
-/// A launch of the same command with another number.
+/// A launch of the same command, with another number.
 fn sandbox(number: &str) -> Option<Launch> {
     Some(Launch { sandbox: number.into(), command: "make".into() })
 }
@@ -97,7 +98,7 @@ fn writer() {
     }
 }
 
-/// Who writes all the time, as these writers do, may keep others waiting for longer than a launch would.
+/// Writers that write all the time, as here, can make others wait for longer than a launch would.
 fn patiently<T>(mut task: impl FnMut() -> Result<T, StoreError>) -> T {
     for _ in 0..100 {
         match task() {
@@ -143,14 +144,14 @@ fn json_is_the_event_and_its_number() {
     assert_eq!(serde_json::from_value::<Event>(json).unwrap(), entries[0].event);
 }
 
-/// The version before reads the rows of a store that this one writes.
+/// The previous version can read the rows that this one writes.
 #[test]
 fn the_version_before_reads_what_is_written() {
     let home = Home::new();
     let event = home.event("/a\n").with_hint(Some("palisade run --rw /a".into()));
     home.open().append(std::slice::from_ref(&event)).unwrap();
     let connection = Connection::open(home.path()).unwrap();
-    // Its own question, and what it took from each column.
+    // The previous version's query, and its reading of each column.
     let (text, hint, sandbox, command): (String, Option<String>, String, String) = connection
         .query_row(
             "SELECT e.event, e.hint, l.sandbox, l.command FROM event e JOIN launch l ON l.id = e.launch
@@ -169,7 +170,7 @@ fn the_version_before_reads_what_is_written() {
     assert!(!text.contains("make") && !text.contains("--rw"), "what has a column is written once: {text}");
 }
 
-/// Rows of the version before are read, and new ones written beside them.
+/// This version can read the previous version's rows, and writes new ones beside them.
 #[test]
 fn rows_of_the_version_before_are_read() {
     let home = Home::new();
@@ -329,7 +330,7 @@ fn damage_that_shows_late_is_moved_aside_too_and_the_event_kept() {
     let mut store = home.open();
     store.append(&home.events(2000)).unwrap();
     store.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
-    // Every page but the first, which says what the tables are. The connection hasn't read them all.
+    // Damage every page except the first, which describes the tables. The connection hasn't read all of them.
     let size = fs::metadata(home.path()).unwrap().len();
     let file = fs::OpenOptions::new().write(true).open(home.path()).unwrap();
     let noise = vec![0xa5; usize::try_from(size).unwrap() - 4096];
@@ -348,7 +349,7 @@ fn a_writer_follows_when_the_file_is_replaced() {
     store.append(&[home.event("/a")]).unwrap();
     let reader = Store::find(&home.path()).unwrap().unwrap();
     assert!(reader.is_current());
-    // As somebody does who cleans up: the log is left behind.
+    // As after a manual cleanup: the log is left behind.
     fs::remove_file(home.path()).unwrap();
     store.append(&[home.event("/b")]).unwrap();
     assert!(!reader.is_current());
@@ -440,7 +441,7 @@ fn filters() {
     assert_eq!(store.before_newest(1, &of_sandbox("7700000")).unwrap(), 0);
 }
 
-/// The condition in SQL and the one in Rust are the same.
+/// The condition in SQL equals the one in Rust.
 #[test]
 fn filters_of_processes_verdicts_and_kinds() {
     let home = Home::new();
@@ -452,7 +453,7 @@ fn filters_of_processes_verdicts_and_kinds() {
     events[4].launch = sandbox("7700000-abcdef");
     events[4].subject.sandbox = Some("web".into());
     store.append(&events).unwrap();
-    // Two of schema 1, which don't say their kind.
+    // Two events of schema 1, which don't state their kind.
     for (object, enforced_by) in [("/old", "broker"), ("old.example", "gateway")] {
         store.append(&[home.event("/old")]).unwrap();
         let edit = "UPDATE event SET event = json_set(json_remove(event, '$.kind', '$.detail', '$.target'),
@@ -548,7 +549,7 @@ fn every_thousand_events_it_prunes_by_itself() {
 #[test]
 fn eight_processes_write_while_one_reads_and_no_row_is_lost() {
     let home = Home::new();
-    // Nobody has made the store yet: they race for that, too.
+    // No process has made the store yet: the writers also race for that.
     let mut writers: Vec<Child> = (0..8).map(|_| home.writer(1000, 1)).collect();
     let begun = Instant::now();
     let mut seen = Vec::new();
@@ -592,7 +593,7 @@ fn a_writer_killed_in_mid_transaction_harms_nobody() {
     for delay in [30, 60, 90, 120, 150, 180] {
         let mut writer = home.writer(500, EVENTS);
         let before = store.end().unwrap();
-        // Its first transaction is there; most of its time it is in the next one.
+        // Its first transaction is complete. It spends most of its time in the next one.
         let begun = Instant::now();
         while store.end().unwrap() == before {
             assert!(begun.elapsed() < Duration::from_secs(60));

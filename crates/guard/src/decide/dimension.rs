@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The attributes that rules ask for, each a dimension; in the order of what it costs to find them out.
+//! The attributes that rules ask for, each a dimension, ordered by the cost of finding them out.
 
 use crate::facts::{Access, Facts, Start};
 
-/// One attribute of an access. The order is the order in which they are asked for: what the event brings, then
-/// what `/proc` says, then the trust database, then what needs the file's content.
+/// One attribute of an access. The decision asks for attributes in this order: first what the event brings, then what
+/// `/proc` says, then the trust database, then what needs the file's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Dimension {
     Access,
@@ -29,16 +29,16 @@ pub(super) enum Dimension {
     Hash,
 }
 
-/// How many there are.
+/// The number of dimensions.
 pub(super) const DIMENSIONS: usize = 20;
 
 /// A set of dimensions: a bit for each.
 pub(super) type Mask = u32;
 
-/// All of them.
+/// All dimensions.
 pub(super) const ALL: Mask = (1 << DIMENSIONS) - 1;
 
-/// Those of the access and the file.
+/// The dimensions of the access and the file.
 pub(super) const OBJECT: Mask = Dimension::Access.bit()
     | Dimension::Path.bit()
     | Dimension::Directory.bit()
@@ -47,14 +47,14 @@ pub(super) const OBJECT: Mask = Dimension::Access.bit()
     | Dimension::Kind.bit()
     | Dimension::Hash.bit();
 
-/// What an attribute is, to be looked up.
+/// The value of an attribute, as it is looked up.
 pub(super) enum Value<'f> {
     Text(&'f [u8]),
     Numbers(&'f [u32]),
     Number(u32),
-    /// One of up to four.
+    /// One of up to four values.
     Flag(usize),
-    /// It can't be found out, and nothing matches.
+    /// The value can't be found out; no condition matches.
     Nothing,
 }
 
@@ -86,17 +86,17 @@ impl Dimension {
         1 << self as u32
     }
 
-    /// The cheapest of a set that isn't empty.
+    /// The cheapest dimension of a set that isn't empty.
     pub(super) fn first_of(mask: Mask) -> Self {
         Self::EACH[mask.trailing_zeros() as usize]
     }
 
-    /// Is it looked up by the prefixes of a text?
+    /// Is the value looked up by its prefixes?
     pub(super) fn is_by_prefix(self) -> bool {
         matches!(self, Self::Directory | Self::ExeDirectory)
     }
 
-    /// Asks for it.
+    /// Asks `facts` for the value.
     pub(super) fn of(self, facts: &dyn Facts) -> Value<'_> {
         match self {
             Self::Access => Value::Flag(access_flag(facts.access())),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rows of the same shape stand together: those with conditions on the same attributes that say the same.
+//! Groups of rows: rows with conditions on the same attributes and with the same decision.
 //!
-//! Then a value that a group's rows don't name rules out the whole group at once, and what is left is to intersect
-//! few short lists. Rows of one group keep their order; which of two groups' rows comes first is looked up.
+//! A value that no row of a group names rules out the whole group at once. What remains is to intersect a few short
+//! lists. Rows of one group keep their order; which of two groups' rows comes first is looked up.
 
 use std::collections::HashMap;
 
@@ -11,28 +11,28 @@ use crate::rule::Decision;
 use super::Row;
 use super::dimension::{Mask, OBJECT};
 
-/// How many groups there are at most: a bit for each in a word. The rows of the rarest shapes share the last one.
+/// The most groups: one bit for each in a word. The rows of the rarest shapes share the last group.
 pub(super) const GROUPS: usize = 64;
 
-/// Rows that stand together.
+/// A group of rows.
 #[derive(Debug)]
 pub(super) struct Group {
-    /// On what each row has conditions; of the mixed group, on what some has.
+    /// The attributes that each row has conditions on; in the mixed group, those that some row has conditions on.
     pub(super) mask: Mask,
-    /// Where its rows are: it begins with a word of its own.
+    /// The range of its rows. It begins at the first bit of a word.
     pub(super) start: u32,
     pub(super) end: u32,
-    /// What its rows say (of the mixed group: what one of them says).
+    /// The decision of its rows (in the mixed group: of one of them).
     pub(super) decision: Decision,
-    /// All its rows ask for something of the subject.
+    /// All its rows have a condition on the subject.
     pub(super) asks_subject: bool,
     /// All its rows ask for `pattern=ld_so`.
     pub(super) is_for_linker: bool,
-    /// Rows of many shapes.
+    /// The group has rows of many shapes.
     pub(super) is_mixed: bool,
 }
 
-/// What rows of a group have in common.
+/// What the rows of a group have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Shape {
     mask: Mask,
@@ -40,8 +40,9 @@ struct Shape {
     is_for_linker: bool,
 }
 
-/// Puts rows, given in the order of their rules, into groups: the groups, in the order of each one's first row, and
-/// which row stands at each position. (Where a group ends within a word, the positions up to the next are nobody's.)
+/// Puts rows, given in the order of their rules, into groups. Returns the groups, in the order of each group's first
+/// row, and the row at each position. (A group can end within a word; the positions up to the next word then have no
+/// row.)
 pub(super) fn arrange(rows: &[Row]) -> (Vec<Group>, Vec<Option<usize>>) {
     let mut shapes: Vec<(Shape, Vec<usize>)> = Vec::new();
     let mut known = HashMap::<Shape, usize, foldhash::fast::RandomState>::default();

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From an attribute's value to the rows whose condition on it holds.
+//! An index from an attribute's value to the rows whose condition on the attribute holds.
 //!
-//! For each value that some rule names: the rows, as words of bits of which none is zero, a segment for each group of
-//! rows ([`super::group`]). A value that no rule names has no list, and thousands of values with a row each cost a few
-//! bytes each. Of the rows in the mixed group, those without a condition are kept as well, as bits with a summary (a
-//! bit per word); in all other groups, either every row has a condition on the attribute or none.
+//! The index keeps a list of rows for each value that some rule names. A list has words of bits, none of them zero,
+//! with one segment for each group of rows ([`super::group`]). A value that no rule names has no list, and thousands of
+//! values with a row each cost a few bytes each. For the mixed group, the index also keeps the rows without a
+//! condition, as bits with a summary (a bit per word). In every other group, either all rows have a condition on the
+//! attribute or none.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,14 +18,14 @@ use super::rows::Condition;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
-/// Rows, as the range of [`Words::segments`] where they are.
+/// A list of rows: its range in [`Words::segments`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct List {
     from: u32,
     to: u32,
 }
 
-/// A list's rows in one group, as the range of [`Words`] where their bits are.
+/// A list's rows in one group: the range of [`Words`] with their bits.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Segment {
     pub(super) group: u32,
@@ -32,7 +33,7 @@ pub(super) struct Segment {
     pub(super) to: u32,
 }
 
-/// The words of all lists, one after the other: which word, and its bits.
+/// The words of all lists, one list after the other: the number of each word, and its bits.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     pub(super) at: Vec<u32>,
@@ -40,7 +41,7 @@ pub(super) struct Words {
     pub(super) segments: Vec<Segment>,
 }
 
-/// Bits of the mixed group's rows, and a bit for each word that has one.
+/// Bits of the mixed group's rows, and a bit for each word that isn't zero.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
     first_word: u32,
@@ -48,7 +49,7 @@ pub(super) struct Bits {
     summary: Vec<u64>,
 }
 
-/// One dimension's values.
+/// The values of one dimension.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     /// The mixed group's rows without a condition here.
@@ -60,7 +61,7 @@ pub(super) struct Index {
     flags: [List; 4],
 }
 
-/// While an index is being built: rows, in order, by value.
+/// An index that is being built: rows, in order, by value.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
     conditional: Vec<u32>,
@@ -69,14 +70,15 @@ pub(super) struct Collected {
     flags: [Vec<u32>; 4],
 }
 
-/// Texts, to be found by what begins with them. Sorted, each with the longest other one that it begins with.
+/// Texts that are found by a text that begins with them. They are sorted. Each one has the longest other text that it
+/// begins with.
 #[derive(Debug)]
 struct Prefixes<T> {
     texts: Vec<Box<[u8]>>,
     values: Vec<(Option<u32>, T)>,
 }
 
-/// Patterns, to be found by their last component, or else by how they begin.
+/// Patterns that are found by their last component, or else by their beginning.
 #[derive(Debug, Default)]
 struct Globs {
     patterns: Vec<(Box<[u8]>, List)>,
@@ -113,7 +115,7 @@ impl Words {
 }
 
 impl Bits {
-    /// All rows of a group but these.
+    /// All rows of a group except these.
     fn without(group: &Group, excluded: &[u32]) -> Self {
         let first_word = group.start / 64;
         let mut words = vec![!0u64; (group.end.div_ceil(64) - first_word) as usize];
@@ -130,7 +132,7 @@ impl Bits {
         Self { first_word, words, summary }
     }
 
-    /// A word, which is one of the group's.
+    /// A word of the group.
     pub(super) fn word(&self, word: u32) -> u64 {
         self.words.get((word - self.first_word) as usize).copied().unwrap_or(0)
     }
@@ -149,7 +151,7 @@ impl Bits {
 }
 
 impl Collected {
-    /// Notes a row's condition. Rows come in order.
+    /// Adds a row's condition. Rows must come in order.
     pub(super) fn add(&mut self, row: u32, condition: &Condition<'_>) {
         self.conditional.push(row);
         match condition {
@@ -204,7 +206,7 @@ impl Index {
         built
     }
 
-    /// Tells `found` of every list of rows whose condition holds for this value.
+    /// Calls `found` with every list of rows whose condition holds for this value.
     pub(super) fn look_up(&self, dimension: Dimension, value: &Value<'_>, found: &mut dyn FnMut(List)) {
         let mut tell = |list: Option<&List>| {
             if let Some(list) = list
@@ -249,7 +251,7 @@ impl<T> Prefixes<T> {
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         let mut built = Self { texts: Vec::new(), values: Vec::new() };
         for (text, value) in entries {
-            // What this one begins with is the one before, or one of those that that one begins with.
+            // The longest text that this one begins with is the one before, or one that the one before begins with.
             let mut parent = built.texts.len().checked_sub(1);
             while let Some(at) = parent.filter(|&at| !text.starts_with(&built.texts[at])) {
                 parent = built.values[at].0.map(|at| at as usize);
@@ -260,8 +262,8 @@ impl<T> Prefixes<T> {
         built
     }
 
-    /// Everything that `text` begins with. All of them begin with one another, and the longest is the last text
-    /// that isn't greater, or one that that one begins with.
+    /// Calls `found` for every known text that `text` begins with. These texts are prefixes of one another. The longest
+    /// is the last known text that isn't greater than `text`, or a prefix of that one.
     fn of(&self, text: &[u8], found: &mut dyn FnMut(&T)) {
         let mut next = self.texts.partition_point(|known| **known <= *text).checked_sub(1);
         let mut begins = false;
@@ -318,13 +320,13 @@ fn note(rows: &mut Vec<u32>, row: u32) {
     }
 }
 
-/// An index as it is kept. Rules are numbered in 31 bits, and a rule has four rows and a few values.
+/// A position as the index keeps it. Rules are numbered in 31 bits, and a rule has four rows and a few values.
 pub(super) fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
 impl List {
-    /// Of [`Words::segments`].
+    /// The range in [`Words::segments`].
     pub(super) fn range(self) -> Range<usize> {
         self.from as usize..self.to as usize
     }

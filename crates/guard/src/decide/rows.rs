@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules as rows: each a plain conjunction of one condition per dimension.
+//! Turns rules into rows: each a plain conjunction of one condition per dimension.
 //!
-//! `exe=untrusted,/usr/bin/vi` says something of two attributes at once. Such a rule becomes two rows, one after the
-//! other, of which either may hold: one that asks for an untrusted program, and one with what else is listed. The
-//! same on the object's side: a rule has four rows at most.
+//! `exe=untrusted,/usr/bin/vi` is about two attributes at once. Such a rule becomes two rows, one after the other,
+//! either of which may hold: one asks for an untrusted program, the other for the other listed values. The same applies
+//! to the object: a rule has four rows at most.
 
 use crate::facts::{Access, Start};
 use crate::rule::{
@@ -13,13 +13,13 @@ use crate::rule::{
 
 use super::dimension::{Dimension, access_flag, start_flag};
 
-/// One condition: alternatives.
+/// One condition: a list of alternatives.
 pub(super) enum Condition<'r> {
-    /// Is (or matches, or begins with) one of these.
+    /// The value is (or matches, or begins with) one of these.
     Texts(Vec<&'r [u8]>),
-    /// Is one of these.
+    /// The value is one of these.
     Numbers(Vec<u32>),
-    /// Is one of up to four; a bit for each.
+    /// The value is one of up to four; a bit for each.
     Flags(u8),
 }
 
@@ -27,13 +27,13 @@ pub(super) enum Condition<'r> {
 #[derive(Default)]
 pub(super) struct Conjunction<'r> {
     pub(super) conditions: Vec<(Dimension, Condition<'r>)>,
-    /// The rule has more conditions than the row: whether they hold has to be looked up in the rule.
+    /// The rule has more conditions than the row: a match has to be confirmed in the rule.
     pub(super) is_partial: bool,
     /// No access can fulfil it.
     is_impossible: bool,
 }
 
-/// Which of the two rows: the one that asks for what isn't trusted, or the one with what else is listed.
+/// Which of the two rows: the one that asks for an untrusted file, or the one with the other listed values.
 #[derive(Clone, Copy, PartialEq)]
 enum Route {
     Untrusted,
@@ -175,7 +175,7 @@ impl<'r> Conjunction<'r> {
 
     fn add(&mut self, dimension: Dimension, condition: Condition<'r>) {
         if self.conditions.iter().any(|(known, _)| *known == dimension) {
-            // Twice the same attribute: that happens by mistake only, and is looked up in the rule.
+            // A repeated attribute happens only by mistake. The second condition is checked in the rule.
             self.is_partial = true;
         } else {
             self.conditions.push((dimension, condition));

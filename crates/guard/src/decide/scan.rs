@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One decision's search for the first row of which everything that was asked for so far holds.
+//! The search of one decision for the first row whose conditions hold for all attributes that were asked for so far.
 //!
-//! Each group of rows has a candidate: its first row that is still possible. Asking for one more attribute rules out
-//! groups, and moves on the candidates of those that have conditions on it; the candidate that comes first in the
-//! rules is the search's.
+//! Each group of rows has a candidate: its first row that is still possible. Asking for another attribute rules out
+//! groups, and moves the candidates of the groups that have conditions on it. The search's candidate is the group's
+//! candidate that comes first in the rules.
 
 use crate::facts::Facts;
 
@@ -12,27 +12,27 @@ use super::dimension::{Dimension, Mask};
 use super::group::GROUPS;
 use super::index::{Segment, index};
 
-/// How many segments a search keeps. An attribute has few in groups that are still possible (a directory within a
-/// directory, user ids of which rules speak); if there are more, its rows count as possible, and each is looked up in
-/// its rule.
+/// The most segments that a search keeps. An attribute has few segments in groups that are still possible (a directory
+/// within a directory, user ids that rules name). If there are more, all rows with a condition on the attribute count
+/// as possible, and each is checked in its rule.
 const SEGMENTS: usize = 64;
 
-/// No next segment.
+/// Marks that no segment follows.
 const END: u8 = u8::MAX;
 
-/// A search. Lives on the stack: decisions don't allocate.
+/// A search. It lives on the stack, because decisions don't allocate.
 pub(super) struct Scan<'d> {
     decider: &'d Decider,
-    /// What was asked for.
+    /// The attributes that were asked for.
     resolved: Mask,
-    /// What was asked for and has too many segments.
+    /// The attributes that were asked for and have too many segments.
     unlisted: Mask,
-    /// The groups that have a candidate, and those whose candidate has to be looked for again; a bit for each.
+    /// The groups that have a candidate, and the groups whose candidate must be found again; a bit for each.
     possible: u64,
     stale: u64,
-    /// Each group's candidate, or where to look for it.
+    /// Each group's candidate, or the position where the search for it starts.
     candidates: [u32; GROUPS],
-    /// Each group's last segment, and to each segment the one before of its group.
+    /// Each group's last segment, and for each segment the previous segment of its group.
     last: [u8; GROUPS],
     before: [u8; SEGMENTS],
     segments: [(u8, Segment); SEGMENTS],
@@ -63,12 +63,12 @@ impl<'d> Scan<'d> {
         }
     }
 
-    /// What of these was not asked for yet.
+    /// The attributes of `mask` that were not asked for yet.
     pub(super) fn unresolved(&self, mask: Mask) -> Mask {
         mask & !self.resolved
     }
 
-    /// Are there conditions among these whose rows all count as possible?
+    /// Does `mask` contain attributes whose rows all count as possible?
     pub(super) fn is_unsure_of(&self, mask: Mask) -> bool {
         mask & self.unlisted != 0
     }
@@ -114,7 +114,7 @@ impl<'d> Scan<'d> {
         self.stale |= conditional | decider.mixed;
     }
 
-    /// The first row that is possible by what was asked for: its position.
+    /// The position of the first row that is possible by what was asked for.
     pub(super) fn first(&mut self) -> Option<u32> {
         let mut first = None;
         let mut first_order = u32::MAX;
@@ -122,7 +122,7 @@ impl<'d> Scan<'d> {
         while rest != 0 {
             let group = rest.trailing_zeros() as usize;
             rest &= rest - 1;
-            // Groups come in the order of their first rows, but for the mixed one, which is the last.
+            // Groups are in the order of their first rows, except for the mixed group, which is the last.
             if self.decider.rows[self.candidates[group] as usize].order >= first_order {
                 continue;
             }
@@ -145,7 +145,7 @@ impl<'d> Scan<'d> {
         first
     }
 
-    /// Goes on behind a row that [`Scan::first`] gave.
+    /// Continues behind a row that [`Scan::first`] returned.
     pub(super) fn pass(&mut self, at: u32) {
         let group = self.decider.groups.partition_point(|group| group.end <= at);
         if at + 1 < self.decider.groups[group].end {
@@ -173,7 +173,7 @@ impl<'d> Scan<'d> {
                 dimensions &= dimensions - 1;
                 let (bits, next) = self.holding(number, dimension, word);
                 if bits == 0 {
-                    // No row before that dimension's next can be possible.
+                    // No row before that dimension's next word can be possible.
                     word = next?;
                     wanted = !0;
                     continue 'words;
@@ -188,8 +188,8 @@ impl<'d> Scan<'d> {
         }
     }
 
-    /// The rows of a word of a group whose condition on a dimension holds, and if there is none, the next word with
-    /// one. Moves the segments there: words are asked for in rising order.
+    /// The rows of a group in one word whose condition on a dimension holds, and if there is none, the next word with
+    /// one. Moves the segments there, because words are asked for in rising order.
     fn holding(&mut self, group: usize, dimension: Dimension, word: u32) -> (u64, Option<u32>) {
         let words = &self.decider.words;
         let mut bits = 0;
@@ -204,7 +204,7 @@ impl<'d> Scan<'d> {
             let rest = &words.at[segment.from as usize..segment.to as usize];
             let Some(&first) = rest.first() else { continue };
             if first < word {
-                // There is an entry a word at most: it can't be further off than this.
+                // A word has one entry at most, so the entry can't be further away than this.
                 let far = rest.len().min((word - first) as usize + 1);
                 segment.from += index(rest[..far].partition_point(|&at| at < word));
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One option of a fapolicyd.conf.
+//! Parses one option of a fapolicyd.conf.
 
 use super::{DatabaseSize, Fapolicyd, Integrity, ResetStrategy, TrustSource, Wrong, absolute};
 
@@ -28,12 +28,12 @@ pub(super) const NAMES: [&str; 21] = [
     "timing_collection",
 ];
 
-/// What can be logged of a decision, of the subject and of the object.
+/// The fields of a logged decision, its subject and its object.
 const DECISION: [&str; 3] = ["rule", "dec", "perm"];
 const SUBJECT: [&str; 9] = ["auid", "uid", "sessionid", "pid", "ppid", "trust", "gid", "comm", "exe"];
 const OBJECT: [&str; 7] = ["path", "dir", "device", "ftype", "trust", "sha256hash", "filehash"];
 
-/// Takes a line that is neither empty nor a comment.
+/// Parses a line that is neither empty nor a comment.
 pub(super) fn take(config: &mut Fapolicyd, line: &str) -> Result<(), Wrong> {
     let (name, value) = line.split_once('=').ok_or_else(|| Wrong::NoValue(line.to_owned()))?;
     let (said, value) = (name.trim(), value.trim());
@@ -44,7 +44,7 @@ pub(super) fn take(config: &mut Fapolicyd, line: &str) -> Result<(), Wrong> {
     if config.is_given(name) {
         return Err(Wrong::Twice(name));
     }
-    // Only this one may have blanks around its commas.
+    // Only this option may have blanks around its commas.
     if name != "ignore_mounts" && value.contains(char::is_whitespace) {
         return Err(Wrong::Blank { name, joined: value.split_whitespace().collect() });
     }
@@ -106,7 +106,7 @@ fn reset(value: &Value<'_>) -> Result<ResetStrategy, Wrong> {
     )
 }
 
-/// Fields before the colon are the decision's and the subject's, those behind it the object's (or the decision's).
+/// Fields before the colon belong to the decision and the subject, fields after it to the object (or the decision).
 fn format(value: &Value<'_>) -> Result<Vec<String>, Wrong> {
     const WORDS: &str = "rule, dec, perm; before the `:` auid, uid, sessionid, pid, ppid, trust, gid, comm, exe; \
                          behind it path, dir, device, ftype, trust, sha256hash, filehash";
@@ -134,7 +134,7 @@ impl<'a> Value<'a> {
         self.text.eq_ignore_ascii_case(word)
     }
 
-    /// Digits only, as fapolicyd does: no sign, no blank.
+    /// Digits only, as in fapolicyd: no sign, no blank.
     fn number(&self, least: u32, most: u32) -> Result<u32, Wrong> {
         let digits = self.text.bytes().all(|byte| byte.is_ascii_digit());
         let number = self.text.parse().ok().filter(|number| digits && (least..=most).contains(number));
@@ -165,7 +165,7 @@ fn unknown(said: &str) -> Wrong {
     Wrong::Unknown { name: said.to_owned(), hint }
 }
 
-/// How many letters have to be changed, added or left out (Levenshtein).
+/// The number of letters to change, add or leave out (Levenshtein distance).
 fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (index, letter) in one.bytes().enumerate() {

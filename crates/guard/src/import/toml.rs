@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A fapolicyd.conf in Palisade's words.
+//! Renders a fapolicyd.conf as Palisade's TOML settings.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,8 @@ use palisade_policy::render::string as quoted;
 
 use super::{DatabaseSize, Fapolicyd, Integrity, ResetStrategy, TrustSource};
 
-/// The equivalent `[guard]` table. Options that Palisade has no need of are named in comments, if the file has them,
-/// with the reason.
+/// The equivalent `[guard]` table. Options that Palisade doesn't need are named in comments, with the reason, if the
+/// file has them.
 pub fn render(config: &Fapolicyd) -> String {
     let mut text = format!("# From fapolicyd.conf.\nschema = {SCHEMA}\n\n[guard]\n");
     let mut key = |name: &str, value: String| {
@@ -29,14 +29,14 @@ pub fn render(config: &Fapolicyd) -> String {
         text.push_str("\n# Not needed here:\n");
     }
     for (name, value, why) in unneeded {
-        // A comment ends with its line.
+        // The value must not break the line, because a comment ends with its line.
         let value = palisade_text::harmless(&value);
         let _ = writeln!(text, "# {name} = {value}: {why}");
     }
     text
 }
 
-/// The words of a decision come before the colon here; fapolicyd takes them behind it, too.
+/// Palisade has the words of a decision before the colon; fapolicyd accepts them after it, too.
 fn format(words: &[String]) -> String {
     let (decision, others): (Vec<&str>, Vec<&str>) =
         words.iter().map(String::as_str).partition(|word| matches!(*word, "rule" | "dec" | "perm"));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kinds that the first bytes tell.
+//! Recognizes kinds by the first bytes.
 //!
-//! [`kind`] has those in which nothing else can be meant, and where libmagic says the same, only hundreds of times
-//! slower; [`likely`] those in which libmagic looks further and is asked when it is there.
+//! [`kind`] covers the unambiguous ones, for which libmagic gives the same answer hundreds of times slower. [`likely`]
+//! covers those where libmagic examines more of the file; it is used only without libmagic.
 
-/// A kind by what stands at the beginning.
+/// A kind and the bytes at the beginning of its files.
 struct Magic {
     start: &'static [u8],
     kind: &'static str,
@@ -55,7 +55,7 @@ const LIKELY: &[Magic] = &[
     magic(b"/* XPM */", "image/x-xpixmap"),
 ];
 
-/// What can be nothing else.
+/// The kind, if it is unambiguous.
 pub fn kind(head: &[u8]) -> Option<&'static str> {
     if is_python(head) {
         return Some("application/x-bytecode.python");
@@ -66,14 +66,14 @@ pub fn kind(head: &[u8]) -> Option<&'static str> {
     if is_java_class(head) {
         return Some("application/x-java-applet");
     }
-    // libmagic tells these by the directory at the archive's end, if at all.
+    // libmagic recognizes these by the directory at the archive's end, if at all.
     if head.starts_with(b"PK\x03\x04") && zip(head) == JAR {
         return Some(JAR);
     }
     CERTAIN.iter().find(|magic| head.starts_with(magic.start)).map(|magic| magic.kind)
 }
 
-/// What it probably is; libmagic tells apart what lies in an archive or which program made a file.
+/// The probable kind. libmagic also distinguishes what an archive contains or which program made a file.
 pub fn likely(head: &[u8]) -> Option<&'static str> {
     if head.starts_with(b"PK\x03\x04") {
         return Some(zip(head));
@@ -91,32 +91,33 @@ pub fn likely(head: &[u8]) -> Option<&'static str> {
     LIKELY.iter().find(|magic| head.starts_with(magic.start)).map(|magic| magic.kind)
 }
 
-/// Python's compiled modules begin with a number that stands for the version, and with a line end.
+/// Compiled Python modules begin with a number for the version, and with a line end.
 ///
-/// Numbers: 3.0 to 3.x from 3000 on, in steps that never left the range below 4000; before that, 50428 and more
-/// (1.6, 2.0, …) and 62011 to 62211 (2.3 to 2.7), none of which is two letters.
+/// Numbers: 3.0 to 3.x from 3000 on, in steps that never left the range below 4000; before that, 50428 and more (1.6,
+/// 2.0, …) and 62011 to 62211 (2.3 to 2.7). None of these is two letters.
 fn is_python(head: &[u8]) -> bool {
     let [low, high, b'\r', b'\n', ..] = head else { return false };
     matches!(u16::from_le_bytes([*low, *high]), 3000..=3999 | 50428 | 50823 | 60202 | 60717 | 62011..=62211)
 }
 
-/// Emacs's compiled Lisp: `;ELC` and a version.
+/// Compiled Emacs Lisp: `;ELC` and a version.
 fn is_emacs(head: &[u8]) -> bool {
     matches!(head, [b';', b'E', b'L', b'C', version, 0, 0, 0, ..] if (0x0a..0xc8).contains(version))
 }
 
-/// Java's classes share their first four bytes with programs for several kinds of Macs, in which the number of
-/// kinds, never above 42, follows; a class file's version (at least 45) stands in the same place.
+/// Java classes share their first four bytes with programs for several kinds of Macs. In those the number of kinds
+/// follows, which is never above 42; a class file has its version (at least 45) in the same place.
 fn is_java_class(head: &[u8]) -> bool {
     matches!(head, [0xca, 0xfe, 0xba, 0xbe, _, _, high, low, ..] if u16::from_be_bytes([*high, *low]) >= 45)
 }
 
-/// The first file in an archive tells what the archive is for.
+/// The kind of an archive by its first file.
 fn zip(head: &[u8]) -> &'static str {
     let length =
         |at: usize| head.get(at..at + 2).map_or(0, |two| usize::from(u16::from_le_bytes([two[0], two[1]])));
     let (name, extra) = (length(26), length(28));
-    // Java's `jar` marks its archives in the first file's extra field; others begin with the manifest all the same.
+    // Java's `jar` marks its archives in the first file's extra field; other tools don't, but also begin with the
+    // manifest.
     if extra >= 4 && head.get(30 + name..32 + name) == Some(b"\xfe\xca") {
         return JAR;
     }

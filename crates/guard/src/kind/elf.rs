@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! ELF files, as far as rules ask for them.
+//! Examines ELF files, as far as rules ask for them.
 //!
-//! A bounded parser: it reads the header, the program headers, the interpreter's name and the dynamic section, and
-//! never more than a few hundred kilobytes of whatever a header promises. What contradicts itself is a *bad* ELF
-//! file, which fapolicyd's shipped rules refuse to everyone.
+//! The parser is bounded: it reads the header, the program headers, the interpreter's name and the dynamic section, and
+//! never more than a few hundred kilobytes, whatever a header states. A file that contradicts itself is a *bad* ELF
+//! file, which fapolicyd's shipped rules refuse to every subject.
 //!
-//! Where it differs from fapolicyd 1.1.7:
+//! It differs from fapolicyd 1.1.7:
 //!
-//! - Entries of a 32 bit dynamic section have 8 bytes here. fapolicyd reads them as if they had 16, and so sees
+//! - Entries of a 32 bit dynamic section have 8 bytes here. fapolicyd reads them as if they had 16, and so reads only
 //!   every other one.
-//! - More than [`SEGMENTS`] interpreters or dynamic sections, or a table of more than [`HEADERS`] program headers,
-//!   make a bad ELF file. fapolicyd reads all of them: 65,535 headers can make it read a gigabyte for one open.
+//! - More than [`SEGMENTS`] interpreters or dynamic sections, or a table of more than [`HEADERS`] program headers, make
+//!   a bad ELF file. fapolicyd reads all of them: 65,535 headers can make it read a gigabyte for one open.
 
 use super::{Kind, Source};
 
@@ -19,12 +19,12 @@ mod table;
 
 use table::{Layout, Segment};
 
-/// How many interpreters, and how many dynamic sections, are looked at.
+/// How many interpreters, and how many dynamic sections, are read at most.
 pub const SEGMENTS: usize = 4;
-/// How many program headers are looked at. The kernel takes no program with a table of more than 64 KiB.
+/// How many program headers are read at most. The kernel accepts no program with a table of more than 64 KiB.
 pub const HEADERS: u16 = 4096;
 
-/// What the header says that the file is.
+/// The type of file in the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Object {
     /// `ET_REL`: an object file, or a kernel module.
@@ -46,15 +46,15 @@ pub struct ElfFacts {
     pub object: Object,
     /// 64 bit, not 32.
     pub wide: bool,
-    /// In the other byte order: this machine can't execute it.
+    /// It has the other byte order: this machine can't execute it.
     pub foreign: bool,
     /// It has a dynamic section: the run-time linker works on it.
     pub dynamic: bool,
-    /// It names an interpreter, that is a run-time linker.
+    /// It names an interpreter, that is, a run-time linker.
     pub interpreter: bool,
-    /// Its dynamic section has a place for a debugger to write to, as programs have and libraries don't.
+    /// Its dynamic section has an entry for a debugger to write to, as programs have and libraries don't.
     pub debug: bool,
-    /// It calls itself a run-time linker (`ld-linux-x86-64.so.2`), whatever its file is called.
+    /// It names itself as a run-time linker (`ld-linux-x86-64.so.2`); its file name doesn't matter.
     pub linker: bool,
     /// Why it is a bad ELF file, if it is one.
     pub error: Option<ElfError>,
@@ -74,9 +74,9 @@ impl ElfFacts {
         }
     }
 
-    /// A program that needs no run-time linker. One at any address without an interpreter (static-pie) has a
-    /// dynamic section, and so isn't static for fapolicyd, nor here. A malformed one without that section is: the
-    /// kernel won't execute it.
+    /// A program that needs no run-time linker. A position-independent program without an interpreter (static-pie) has
+    /// a dynamic section, and so isn't static for fapolicyd, nor here. A malformed program without that section counts
+    /// as static: the kernel won't execute it.
     pub const fn is_static(&self) -> bool {
         !self.dynamic
     }
@@ -88,13 +88,13 @@ pub enum ElfError {
     /// Neither 32 nor 64 bit.
     #[error("its class is neither 32 nor 64 bit")]
     Class,
-    /// In the byte order of other machines (fapolicyd reads its numbers the wrong way round, and finds them bad).
+    /// It has the byte order of other machines (fapolicyd reads its numbers in the wrong order, and finds them bad).
     #[error("its byte order is not this machine's")]
     Order,
     /// It ends within its header.
     #[error("it ends within its header")]
     Header,
-    /// Program headers of another size than they have, or none.
+    /// Program headers of a wrong size, or no program headers.
     #[error("its program headers have a wrong size, or there are none")]
     HeaderSize,
     /// The program headers don't fit into the file.
@@ -111,12 +111,12 @@ pub enum ElfError {
     Many,
 }
 
-/// What every ELF file begins with.
+/// The first bytes of every ELF file.
 pub const MAGIC: &[u8] = b"\x7fELF";
 
-/// What an ELF file is; nothing if the file is none.
+/// Examines a file; `None` if it isn't an ELF file.
 ///
-/// `size` is what `fstat` says: a file can be shorter than that by now, never is more of it read.
+/// `size` is from `fstat`. The file can be shorter by now; never is more of it read.
 pub fn examine(file: &impl Source, size: u64) -> Option<ElfFacts> {
     let mut ident = [0; 16];
     if file.read_at(0, &mut ident) < ident.len() || !ident.starts_with(MAGIC) {
@@ -207,12 +207,13 @@ fn segments(
     Ok(())
 }
 
-/// Is the interpreter's name in the file? What it says is of no use: the kernel opens it, and is asked about that.
+/// Is the interpreter's name in the file? Its text doesn't matter: the kernel opens that file and asks the guard about
+/// it.
 fn interpreter(file: &impl Source, layout: Layout, segment: &Segment) -> Result<(), ElfError> {
     let mut name = [0; 33];
     let longest = if layout.wide { 33 } else { 23 };
     let wanted = usize::try_from(segment.size).unwrap_or(longest).min(longest);
-    // fapolicyd keeps 32 bits of where it is.
+    // fapolicyd keeps only 32 bits of the offset.
     let offset = segment.offset & u64::from(u32::MAX);
     if file.read_at(offset, &mut name[..wanted]) < wanted {
         return Err(ElfError::Interpreter);
@@ -220,7 +221,7 @@ fn interpreter(file: &impl Source, layout: Layout, segment: &Segment) -> Result<
     Ok(())
 }
 
-/// The kind of an ELF file that is said to be at `path`.
+/// The kind of an ELF file whose reported path is `path`.
 pub(super) fn kind(facts: &ElfFacts, path: &[u8]) -> Kind {
     const PROGRAM: &str = "application/x-executable";
     const LIBRARY: &str = "application/x-sharedlib";
@@ -237,9 +238,9 @@ pub(super) fn kind(facts: &ElfFacts, path: &[u8]) -> Kind {
     })
 }
 
-/// The C library names an interpreter, so that it can be executed to tell its version, but is a library all the
-/// same. fapolicyd knows it by where it lies, which doesn't cover Debian's `/usr/lib/x86_64-linux-gnu/libc.so.6`:
-/// that one is a program for it, and so it is here.
+/// The C library names an interpreter, so that a user can execute it to print its version, but it is a library.
+/// fapolicyd knows it by its directory, which doesn't cover Debian's `/usr/lib/x86_64-linux-gnu/libc.so.6`: for
+/// fapolicyd that one is a program, and so it is here.
 fn is_c_library(path: &[u8]) -> bool {
     let path = path.strip_prefix(b"/usr").unwrap_or(path);
     let Some(path) = path.strip_prefix(b"/lib") else { return false };

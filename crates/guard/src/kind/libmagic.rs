@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! libmagic, for what nothing else tells.
+//! libmagic, for files that no other check recognizes.
 //!
-//! It sees a bounded copy of the first bytes, not the descriptor: it can neither block on it nor move its offset.
-//! ELF files and compound documents are left out, as fapolicyd does.
+//! It gets a bounded copy of the first bytes, not the descriptor: so it can neither block on it nor move its offset.
+//! ELF files and compound documents are left out, as in fapolicyd.
 
 use magic::cookie::{Cookie, DatabasePaths, Flags, Load};
 
 use super::{Ask, Kind, KindError, Untold};
 
-/// Where distributions keep the compiled database. The variable `MAGIC`, which libmagic would follow, isn't asked.
+/// Where distributions keep the compiled database. The variable `MAGIC`, which libmagic would follow, isn't used.
 const DATABASES: &[&str] =
     &["/usr/share/misc/magic.mgc", "/usr/lib/file/magic.mgc", "/usr/share/file/magic.mgc"];
 
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Magic {
 }
 
 impl Magic {
-    /// Loads both.
+    /// Loads the library and its database.
     ///
     /// # Errors
     /// When libmagic or its database isn't there, or doesn't fit.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scripts that name their interpreter in their first line.
+//! Recognizes scripts that name their interpreter in their first line.
 //!
-//! What counts is the interpreter's name without its directory and version, because that is what will read the
-//! script: `#!/usr/bin/python3.11 -I`, `#! /opt/x/perl -w`, `#!/usr/bin/env -S FOO=1 ruby --jit`. The kernel looks
-//! at the first 256 bytes only; a longer line here has its first word in them all the same.
+//! Only the interpreter's name without its directory and version counts, because that program will read the script:
+//! `#!/usr/bin/python3.11 -I`, `#! /opt/x/perl -w`, `#!/usr/bin/env -S FOO=1 ruby --jit`. The kernel reads only the
+//! first 256 bytes; here a line may be longer, because its first word is within these bytes anyway.
 
-/// How much of the first line is looked at, in bytes.
+/// How much of the first line is read, in bytes.
 const LINE: usize = 512;
 
 /// A language: the stems of its interpreters' names, and the MIME type of its scripts.
@@ -14,8 +14,8 @@ struct Language {
     stems: &'static [&'static str],
 }
 
-/// The languages whose interpreters are known by name. A stem may be followed by a version (`python3.11`,
-/// `guile-3.0`, `ruby_3`), by nothing else.
+/// The languages whose interpreters are known by name. Only a version may follow a stem (`python3.11`, `guile-3.0`,
+/// `ruby_3`).
 const LANGUAGES: &[Language] = &[
     Language {
         kind: "text/x-shellscript",
@@ -76,9 +76,9 @@ const LANGUAGES: &[Language] = &[
     Language { kind: "application/x-bytecode.ocaml", stems: &["ocamlrun"] },
 ];
 
-/// The kind of a script, if the first bytes name an interpreter that is known.
+/// The kind of a script, if the first bytes name a known interpreter.
 ///
-/// A byte order mark before the `#!` is overlooked: the kernel won't execute such a script, but a shell will.
+/// A byte order mark before the `#!` is skipped: the kernel won't execute such a script, but a shell will.
 pub fn kind(head: &[u8]) -> Option<&'static str> {
     let name = interpreter(head)?;
     LANGUAGES
@@ -87,8 +87,8 @@ pub fn kind(head: &[u8]) -> Option<&'static str> {
         .map(|found| found.kind)
 }
 
-/// The name of the interpreter that will read the script, without directory: behind `env` or `busybox`, the
-/// program that these start.
+/// The name of the interpreter that will read the script, without directory. For `env` or `busybox`, it is the program
+/// that these start.
 pub fn interpreter(head: &[u8]) -> Option<&[u8]> {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let line = head.strip_prefix(b"#!")?;
@@ -105,9 +105,9 @@ pub fn interpreter(head: &[u8]) -> Option<&[u8]> {
     Some(name)
 }
 
-/// The program that `env` starts, out of its arguments: options and assignments come first. With `-S`, the rest
-/// is words as in a shell, of which quotes are taken off; without it the kernel hands over the rest in one piece,
-/// so that `env` looks for a program of that odd name, which is no reason not to say what was meant.
+/// Finds the program that `env` starts, in its arguments: options and assignments come first. With `-S`, the rest is
+/// words as in a shell, whose quotes are removed. Without `-S` the kernel passes the rest as one argument, so that
+/// `env` looks for a program with that long name; the function still returns the program that was meant.
 fn started_by_env<'a>(words: &mut impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
     while let Some(word) = words.next() {
         let word = word.strip_prefix(b"--split-string=").unwrap_or(word);
@@ -123,7 +123,7 @@ fn started_by_env<'a>(words: &mut impl Iterator<Item = &'a [u8]>) -> Option<&'a 
     None
 }
 
-/// What follows `-S` in the same word: `-Spython3`, `-vSpython3`, `-iS`.
+/// The text after `-S` in the same word: `-Spython3`, `-vSpython3`, `-iS`.
 fn split_string(word: &[u8]) -> Option<&[u8]> {
     let letters = word.strip_prefix(b"-").filter(|rest| !rest.starts_with(b"-"))?;
     let at = letters.iter().position(|letter| *letter == b'S')?;
@@ -135,7 +135,7 @@ fn unquoted(word: &[u8]) -> &[u8] {
     word.strip_suffix(b"\"").or_else(|| word.strip_suffix(b"'")).unwrap_or(word)
 }
 
-/// Without the directory.
+/// The name without the directory.
 fn base(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or(path)
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text without a shebang, told by its content, where libmagic isn't there.
+//! Recognizes text without a shebang by its content, where libmagic isn't available.
 //!
-//! What rules ask for is whether a file is a program in some language, so that is what is looked for, by a few
-//! marks that such programs have and other text has not. Names are those that libmagic gives: `text/x-script.python`
-//! for Python without a shebang.
+//! Rules ask whether a file is a program in some language, so this module looks for a few marks that such programs have
+//! and other text doesn't. Names are those that libmagic gives: `text/x-script.python` for Python without a shebang.
 
 /// How much is searched for marks, in bytes, as in libmagic's own rules.
 const SEARCHED: usize = 8 << 10;
 
-/// The kind of what has no better one: a language, a format of text, `text/plain`, or bytes.
+/// The kind of a file that no other check recognized: a language, a format of text, `text/plain`, or bytes.
 pub fn kind(head: &[u8]) -> &'static str {
     if !is_text(head) {
         return "application/octet-stream";
@@ -19,7 +18,7 @@ pub fn kind(head: &[u8]) -> &'static str {
     MARKS.iter().find(|(_, is_it)| is_it(&text)).map_or("text/plain", |(kind, _)| kind)
 }
 
-/// Words with which lines of programs begin, in the languages that rules ask for.
+/// Words at the beginning of lines of programs, in the languages that rules ask for.
 const BEGINNINGS: &[&str] = &[
     "\"\"\"",
     "\"use",
@@ -92,8 +91,8 @@ const BEGINNINGS: &[&str] = &[
     "with",
 ];
 
-/// Whether text may be a program in a language that rules ask for, as far as libmagic would say so; bytes may be
-/// anything. False for most data, prose and settings.
+/// Whether text may be a program in a language that rules ask for, as far as libmagic would say so. Binary content may
+/// be anything. False for most data, prose and settings.
 pub fn may_be_program(head: &[u8]) -> bool {
     if !is_text(head) || std::str::from_utf8(head).is_err_and(|error| error.error_len().is_some()) {
         return true;
@@ -104,7 +103,7 @@ pub fn may_be_program(head: &[u8]) -> bool {
         || ["function", "require", "<-", "<?", "=>"].iter().any(has)
 }
 
-/// No bytes that text doesn't have; UTF-16 with its mark is text too.
+/// Has no bytes that text doesn't have; UTF-16 with its mark is text, too.
 fn is_text(head: &[u8]) -> bool {
     let utf16 = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
     utf16 || !head.iter().any(|byte| matches!(byte, 0..=6 | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f))
@@ -133,14 +132,14 @@ impl<'a> Text<'a> {
     }
 }
 
-/// In whatever case.
+/// Ignores case.
 fn starts(text: &[u8], with: &str) -> bool {
     text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()))
 }
 
 type Mark = (&'static str, fn(&Text<'_>) -> bool);
 
-/// In this order: the surer ones first.
+/// The more certain marks come first.
 const MARKS: &[Mark] = &[
     ("image/svg+xml", |text| {
         (text.starts("<?xml") || text.starts("<!DOCTYPE svg") || text.starts("<svg")) && text.has(b"<svg")
@@ -254,7 +253,7 @@ fn is_javascript(text: &Text<'_>) -> bool {
     })
 }
 
-/// An object or an array, complete; libmagic wants all of it to be well-formed.
+/// A complete object or array; libmagic requires that all of it is well-formed.
 fn is_json(text: &Text<'_>) -> bool {
     let inner = text.all.trim_ascii();
     let (Some(first), Some(last)) = (inner.first(), inner.last()) else { return false };

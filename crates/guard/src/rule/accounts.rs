@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of users and groups, to numbers.
+//! Converts names of users and groups to numbers.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Who knows the numbers of users and groups. The parser asks; it doesn't read the world itself.
+/// Looks up the numbers of users and groups. The parser uses this trait so that it reads no files itself.
 pub trait Accounts {
     /// The number of the user of this name.
     fn user(&self, name: &[u8]) -> Option<u32>;
@@ -15,8 +15,8 @@ pub trait Accounts {
 
 /// The accounts in `passwd` and `group` files, read when a rule first names one.
 ///
-/// Accounts of directory services aren't there: whoever guards execution can't wait for a network to load its
-/// rules. Rules name those by number.
+/// Accounts of directory services aren't included: the guard can't wait for a network to load its rules. Rules name
+/// those accounts by number.
 #[derive(Debug)]
 pub struct AccountFiles {
     passwd: PathBuf,
@@ -32,7 +32,7 @@ impl AccountFiles {
         Self::at(Path::new("/etc/passwd"), Path::new("/etc/group"))
     }
 
-    /// Files of the same form elsewhere.
+    /// Files of the same format at other paths.
     #[must_use]
     pub fn at(passwd: &Path, group: &Path) -> Self {
         Self {
@@ -54,7 +54,8 @@ impl Accounts for AccountFiles {
     }
 }
 
-/// `name:password:number:…`. A file that can't be read names nobody: the rule that needs it is refused then.
+/// Reads lines `name:password:number:…`. A file that can't be read counts as empty: a rule that needs it is refused
+/// then.
 fn read(file: &Path) -> HashMap<Vec<u8>, u32> {
     let content = std::fs::read(file).unwrap_or_default();
     let mut accounts = HashMap::new();
@@ -64,7 +65,7 @@ fn read(file: &Path) -> HashMap<Vec<u8>, u32> {
             continue;
         };
         if let Some(number) = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()) {
-            // The first line of a name counts, as for getpwnam(3).
+            // The first line with a name counts, as for getpwnam(3).
             accounts.entry(name.to_owned()).or_insert(number);
         }
     }

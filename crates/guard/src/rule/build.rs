@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What both forms of rules share: sets, and which values a field takes.
+//! Builds rule sets for both forms of rules: named sets, and which values a field takes.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::{
 /// The only set that can be extended.
 const EXTENDABLE: &str = "languages";
 
-/// Which item of a list is wrong, and how.
+/// The index of the wrong item in a list, and the error.
 pub(super) type Wrong = (usize, RuleError);
 
 /// A rule set that is being read.
@@ -26,7 +26,7 @@ pub(super) struct Builder<'a> {
     accounts: &'a dyn Accounts,
     placeholders: &'a [Placeholder],
     names: HashMap<Box<str>, usize, foldhash::fast::RandomState>,
-    /// Sets whose definition was refused: rules that name them aren't refused for that, too.
+    /// Sets whose definition was refused. A rule that names one of them isn't reported again for that.
     broken: Vec<usize>,
     complaints: Vec<Complaint>,
     more: usize,
@@ -65,13 +65,13 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Begins a file: its index.
+    /// Starts a file. Returns its index.
     pub(super) fn begin(&mut self, file: &Path) -> u32 {
         self.rules.files.push(Arc::from(file));
         u32::try_from(self.rules.files.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Notes that something is wrong. `column` is from zero.
+    /// Records a mistake. `column` is from zero.
     pub(super) fn complain(&mut self, place: Place, column: usize, text: &[u8], error: RuleError) {
         if self.complaints.len() == MOST_COMPLAINTS {
             self.more += 1;
@@ -82,7 +82,7 @@ impl<'a> Builder<'a> {
         self.complaints.push(Complaint { file, line: place.line, column, text: shown(text), error });
     }
 
-    /// The rules, if nothing was wrong.
+    /// The rules, if there was no mistake.
     pub(super) fn finish(self) -> Result<RuleSet, LoadError> {
         if self.complaints.is_empty() {
             Ok(self.rules)
@@ -91,7 +91,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Defines a set, or adds to it.
+    /// Defines a set, or extends it.
     pub(super) fn define(
         &mut self,
         name: &[u8],
@@ -146,7 +146,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What a field of texts is to be compared with.
+    /// The values that a field of texts is compared with.
     pub(super) fn texts(&self, field: TextField, items: Vec<Text>) -> Result<Values<Text>, Wrong> {
         if field.takes_globs()
             && let [item] = &*items
@@ -161,7 +161,7 @@ impl<'a> Builder<'a> {
                     RuleError::SetType { field: field.name(), expected: "texts", found: "numbers" },
                 ));
             };
-            // Whatever is wrong with an item of the set is said of the word that names the set.
+            // A wrong item of the set is reported at the word that names the set.
             check(field, texts).map_err(|(_, error)| (0, error))?;
             return Ok(Values::Named(index));
         }
@@ -169,7 +169,7 @@ impl<'a> Builder<'a> {
         Ok(Values::Listed(without_repeats(items)))
     }
 
-    /// What a field of numbers is to be compared with.
+    /// The values that a field of numbers is compared with.
     pub(super) fn numbers(&self, field: SubjectNumber, items: Vec<Text>) -> Result<Values<i64>, Wrong> {
         let (lowest, highest) = range(field);
         let wrong = RuleError::Number { field: field.name(), lowest, highest };
@@ -209,14 +209,14 @@ impl<'a> Builder<'a> {
         Ok(Values::Listed(without_repeats(numbers.collect::<Result<Vec<i64>, Wrong>>()?)))
     }
 
-    /// What the word stands for that fapolicyd's build puts there, if it is one.
+    /// The values of the placeholder, if the item is one of those that fapolicyd's build replaces.
     fn placeholder(&self, item: &[u8]) -> Option<&[Text]> {
         let name = item.strip_prefix(b"%")?.strip_suffix(b"%")?;
         let known = self.placeholders.iter().find(|placeholder| placeholder.name.as_bytes() == name)?;
         Some(&known.values)
     }
 
-    /// The set that the items are, if the first one begins with `%`.
+    /// The set that the items name, if the first one begins with `%`.
     fn named(&self, items: &[Text]) -> Result<Option<usize>, Wrong> {
         let Some(name) = items.first().and_then(|item| item.strip_prefix(b"%")) else { return Ok(None) };
         let name = set_name(name).filter(|_| items.len() == 1).ok_or((0, RuleError::SetName))?;
@@ -230,7 +230,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Can these be the values of this field?
+/// Checks that the items can be values of this field.
 fn check(field: TextField, items: &[Text]) -> Result<(), Wrong> {
     for (index, item) in items.iter().enumerate() {
         if let Some(pattern) = item.strip_prefix(GLOB) {
@@ -249,7 +249,7 @@ fn check(field: TextField, items: &[Text]) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A set's items, and what is wrong with them.
+/// A set's items, and their first mistake.
 fn members(items: Vec<Text>) -> (Members, Option<Wrong>) {
     let Some(first) = items.first() else {
         return (Members::Texts(Vec::new()), Some((0, RuleError::EmptySet)));
@@ -287,7 +287,7 @@ fn number(item: &[u8]) -> Option<i64> {
     std::str::from_utf8(item).ok()?.parse().ok()
 }
 
-/// The numbers that a field takes. Process ids are signed in fapolicyd, and so lists of them may have -1.
+/// The numbers that a field takes. Process ids are signed in fapolicyd, so lists of them may contain -1.
 fn range(field: SubjectNumber) -> (i64, i64) {
     match field {
         SubjectNumber::Pid | SubjectNumber::Ppid => (i64::from(i32::MIN), i64::from(i32::MAX)),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be wrong with a rule file, and what to write instead.
+//! The errors of rule files, and what to write instead.
 //!
-//! fapolicyd drops some of what it doesn't understand and loads the rest; a rule that silently lost a condition
-//! allows or denies more than its author meant. Everything of that kind is an error here.
+//! fapolicyd drops some of what it doesn't understand and loads the rest. A rule that silently lost a condition allows
+//! or denies more than its author meant. Everything of that kind is an error here.
 
 use palisade_text::Show as _;
 use std::fmt;
@@ -14,7 +14,7 @@ pub const MOST_COMPLAINTS: usize = 20;
 /// How many fields a subject or an object has at most. (fapolicyd writes past its array after the eleventh.)
 pub const MOST_FIELDS: usize = 32;
 
-/// What is wrong with a line or a key.
+/// A mistake in a line or a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// The first word is none of the decisions.
@@ -26,7 +26,7 @@ pub enum RuleError {
     /// `perm=` with something else than open, execute or any.
     #[error("unknown permission")]
     UnknownPermission,
-    /// `perm=` elsewhere than right after the decision.
+    /// `perm=` is not right after the decision.
     #[error("`perm=` isn't right after the decision")]
     MisplacedPermission,
     /// A field that a subject or an object doesn't have.
@@ -37,7 +37,7 @@ pub enum RuleError {
         /// The nearest known one.
         suggestion: Option<&'static str>,
     },
-    /// A field that fapolicyd once had and dropped with 2.0.
+    /// A field that fapolicyd had before version 2.0 and dropped then.
     #[error("a {side} has no such field any more (fapolicyd 2.0 dropped it)")]
     DroppedField {
         /// `subject` or `object`.
@@ -52,7 +52,7 @@ pub enum RuleError {
     /// No object after the colon.
     #[error("the rule has no object")]
     MissingObject,
-    /// More fields than anybody needs.
+    /// More fields than the limit.
     #[error("more than {MOST_FIELDS} fields")]
     TooManyFields,
     /// More rules than there are numbers for.
@@ -64,7 +64,7 @@ pub enum RuleError {
     /// Text right after the end of a quote.
     #[error("text right after a closing quote")]
     AfterQuote,
-    /// A comma within a quote: fapolicyd makes two values of it.
+    /// A comma in a quote: fapolicyd makes two values of it.
     #[error("a comma within a quote")]
     CommaInQuote,
     /// A NUL byte.
@@ -76,13 +76,13 @@ pub enum RuleError {
     /// A set's name has other characters than letters, digits and `_`.
     #[error("not the name of a set")]
     SetName,
-    /// A set without anything in it.
+    /// A set without members.
     #[error("the set is empty")]
     EmptySet,
     /// A set of this name exists.
     #[error("the set was already defined in line {line}")]
     RedefinedSet {
-        /// Where.
+        /// The line of the definition.
         line: u32,
     },
     /// No set of this name was defined before.
@@ -113,13 +113,13 @@ pub enum RuleError {
         /// The field.
         field: &'static str,
     },
-    /// A list of numbers without one.
+    /// A list of numbers that has no number.
     #[error("`{field}` has no value")]
     NoValue {
         /// The field.
         field: &'static str,
     },
-    /// Not a number, or one out of range.
+    /// Not a number, or a number out of range.
     #[error("`{field}` takes numbers from {lowest} to {highest}")]
     Number {
         /// The field.
@@ -129,7 +129,7 @@ pub enum RuleError {
         /// The highest.
         highest: i64,
     },
-    /// The first item of the set is a number, this one isn't.
+    /// The first item of the set is a number, but this one isn't.
     #[error("not a number, in a set whose first item is one")]
     MixedSet,
     /// No such user.
@@ -153,7 +153,7 @@ pub enum RuleError {
         /// The field.
         field: &'static str,
     },
-    /// A glob that doesn't begin with a slash, ends in a backslash, or has a `[` that nothing closes.
+    /// A glob that doesn't begin with a slash, ends in a backslash, or has a `[` without its `]`.
     #[error("not a glob of an absolute path")]
     BadGlob,
     /// Not 64 lowercase hexadecimal digits.
@@ -165,7 +165,7 @@ pub enum RuleError {
         /// What the TOML parser says.
         message: String,
     },
-    /// A TOML key that isn't known there.
+    /// A TOML key that isn't known in its table.
     #[error("unknown key")]
     UnknownKey {
         /// The nearest known one.
@@ -187,7 +187,7 @@ pub enum RuleError {
     AllowOrDeny,
 }
 
-/// One thing that is wrong, and where.
+/// One mistake, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
     /// The file.
@@ -196,7 +196,7 @@ pub struct Complaint {
     pub line: u32,
     /// Column in bytes, from one.
     pub column: u32,
-    /// The offending text, not more than 80 bytes of it, with what isn't printable escaped.
+    /// The wrong text, at most 80 bytes of it, with unprintable bytes escaped.
     pub text: String,
     /// What is wrong.
     pub error: RuleError,
@@ -205,10 +205,10 @@ pub struct Complaint {
 /// Why rules weren't loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Something is wrong with what is written.
+    /// The rules have mistakes.
     #[error("{}", render(complaints, *more))]
     Refused {
-        /// What, in the order of the files; at most [`MOST_COMPLAINTS`].
+        /// The mistakes, in the order of the files; at most [`MOST_COMPLAINTS`].
         complaints: Vec<Complaint>,
         /// How many more there were.
         more: usize,
@@ -221,7 +221,7 @@ pub enum LoadError {
         /// Why.
         source: std::io::Error,
     },
-    /// Others than root may write it: whoever they are, they would decide what may execute.
+    /// Users other than root may write the file. Those users would decide what may execute.
     #[error("{} may be written by others than root: {reason}\n  hint: {hint}", file.shown())]
     Writable {
         /// Which.
@@ -231,13 +231,13 @@ pub enum LoadError {
         /// A command that helps.
         hint: String,
     },
-    /// More than one policy may be.
+    /// The rules are larger than one policy may be.
     #[error("{} is larger than {} MiB", file.shown(), crate::rule::files::LARGEST_POLICY >> 20)]
     TooLarge {
-        /// The file with which the limit was passed.
+        /// The file that exceeded the limit.
         file: PathBuf,
     },
-    /// A rules.d beside a fapolicyd.rules: nobody could say which counts.
+    /// There is a rules.d and also a fapolicyd.rules: it is ambiguous which one counts.
     #[error(
         "{} has rules, and so has {}\n  hint: delete one of them", directory.shown(), file.shown()
     )]
@@ -295,7 +295,7 @@ impl RuleError {
         }
     }
 
-    /// What to write instead, if that can be said.
+    /// What to write instead, if there is a suggestion.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let fixed = match self {
@@ -379,7 +379,7 @@ fn render(complaints: &[Complaint], more: usize) -> String {
     lines.join("\n")
 }
 
-/// What of the offending text is shown.
+/// The part of the wrong text that is shown.
 pub(crate) fn shown(text: &[u8]) -> String {
     palisade_text::bytes(&text[..text.len().min(80)]).to_string()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules from files: a directory of them in the order in which they count, or a single one.
+//! Reads rules from files: a directory of them in the order in which they count, or a single one.
 //!
-//! What decides what may execute must be root's: files and directories that others may write are refused.
+//! Only root may decide what may execute: files and directories that other users may write are refused.
 
 use palisade_text::Show as _;
 use std::cmp::Ordering;
@@ -17,26 +17,26 @@ use super::accounts::Accounts;
 use super::error::LoadError;
 use super::parse::{Parser, Placeholder};
 
-/// More rules than this, in bytes, aren't read: 100,000 rules with a hash each have a sixth of it.
+/// The largest policy that is read, in bytes. 100,000 rules with a hash each need a sixth of it.
 pub const LARGEST_POLICY: u64 = 64 << 20;
 
-/// Who may have written the rules.
+/// Which users may be able to write the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writers {
     /// Only root, or loading is refused.
     RootOnly,
-    /// Anybody: for tests, and for checking rules before they are installed.
+    /// Any user: for tests, and for checking rules before they are installed.
     Anybody,
 }
 
 /// How to read rule files.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
-    /// Who may have written them.
+    /// Which users may be able to write the files.
     pub writers: Writers,
-    /// Who knows users and groups.
+    /// Looks up users and groups.
     pub accounts: &'a dyn Accounts,
-    /// What stands for `%name%` in unbuilt rules.
+    /// The values of `%name%` in unbuilt rules.
     pub placeholders: &'a [Placeholder],
 }
 
@@ -47,11 +47,11 @@ impl std::fmt::Debug for Reader<'_> {
 }
 
 impl Reader<'_> {
-    /// The rules of some files, in this order: of those named `*.toml` their `[guard]`, the others in fapolicyd's
-    /// grammar (`fapolicyd.rules`, `compiled.rules`).
+    /// Reads the rules of some files, in this order. Files named `*.toml` contribute their `[guard]` table; the others
+    /// are in fapolicyd's grammar (`fapolicyd.rules`, `compiled.rules`).
     ///
     /// # Errors
-    /// One can't be read, isn't root's, or isn't right.
+    /// A file can't be read, isn't root's, or has a mistake.
     pub fn files(&self, files: &[PathBuf]) -> Result<RuleSet, LoadError> {
         let mut left = LARGEST_POLICY;
         let mut parser = Parser::new(self.accounts, self.placeholders);
@@ -66,15 +66,15 @@ impl Reader<'_> {
         parser.finish()
     }
 
-    /// The rules of a directory: of its `*.rules`, in the order of `ls -v` ([`natural`]), hidden ones left out.
+    /// Reads the rules of a directory: its `*.rules` files, in the order of `ls -v` ([`natural`]), without hidden ones.
     ///
     /// # Errors
-    /// It or one of the files can't be read, isn't root's, or isn't right.
+    /// The directory or one of the files can't be read, isn't root's, or has a mistake.
     pub fn directory(&self, directory: &Path) -> Result<RuleSet, LoadError> {
         self.files(&self.list(directory)?)
     }
 
-    /// The rules in the places of fapolicyd: `rules.d` below `place` if it has rules, else `compiled.rules`, else
+    /// Reads the rules in the places of fapolicyd: `rules.d` below `place` if it has rules, else `compiled.rules`, else
     /// `fapolicyd.rules`.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl Reader<'_> {
         Ok(files)
     }
 
-    /// Reads a file, and checks the one that was opened.
+    /// Reads a file. Checks the file that was opened, not the path.
     fn content(&self, path: &Path, left: &mut u64) -> Result<Vec<u8>, LoadError> {
         let unreadable = |source| LoadError::Read { file: path.to_owned(), source };
         let file = File::open(path).map_err(unreadable)?;
@@ -155,9 +155,9 @@ fn file_name(path: &Path) -> &[u8] {
 }
 
 /// The order of `ls -v` and `sort -V`: digits count as numbers; letters come before other characters, `~` before
-/// everything; what is the same so far is compared as bytes.
+/// everything; what is equal by these rules is compared as bytes.
 ///
-/// As GNU's: an ending like `.rules` counts only between names that are the same without it.
+/// As in GNU's: an ending like `.rules` counts only between names that are equal without it.
 #[must_use]
 pub fn natural(a: &[u8], b: &[u8]) -> Ordering {
     compared(without_ending(a), without_ending(b)).then_with(|| compared(a, b)).then_with(|| a.cmp(b))
@@ -178,7 +178,7 @@ fn without_ending(name: &[u8]) -> &[u8] {
     &name[..end]
 }
 
-/// Text and numbers by turns.
+/// Compares text and numbers alternately.
 fn compared(mut a: &[u8], mut b: &[u8]) -> Ordering {
     while !a.is_empty() || !b.is_empty() {
         loop {
@@ -211,7 +211,7 @@ fn starts_number(text: &[u8]) -> bool {
     text.first().is_some_and(u8::is_ascii_digit)
 }
 
-/// Where a text's first character comes: `~`, then an end or number, then letters, then others.
+/// The rank of a text's first character: `~`, then an end or number, then letters, then others.
 fn text_rank(text: &[u8]) -> i32 {
     match text.first() {
         None => 0,
@@ -222,7 +222,7 @@ fn text_rank(text: &[u8]) -> i32 {
     }
 }
 
-/// The digits at the beginning without leading zeros, and what comes after.
+/// The digits at the beginning without leading zeros, and the rest.
 fn number(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let zeros = text[..end].iter().take_while(|&&byte| byte == b'0').count();

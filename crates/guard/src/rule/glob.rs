@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `glob:` means: fnmatch(3) with `FNM_PATHNAME` and `FNM_PERIOD`, of bytes.
+//! Matches `glob:` patterns: fnmatch(3) with `FNM_PATHNAME` and `FNM_PERIOD`, on bytes.
 //!
-//! `*`, `?` and `[…]` never match a slash, nor a period that begins a component. Bytes, as in the C locale: a
-//! policy must not mean something else when the daemon's locale changes, which fapolicyd's manual warns of.
+//! `*`, `?` and `[…]` never match a slash, nor a period that begins a component. Matching uses bytes, as in the C
+//! locale: a policy must not change its meaning when the daemon's locale changes, which fapolicyd's manual warns about.
 
 /// Does the whole path match the pattern (without its `glob:`)?
 #[must_use]
@@ -18,14 +18,14 @@ pub fn matches(pattern: &[u8], path: &[u8]) -> bool {
     }
 }
 
-/// The text before the first special character: every match begins with it.
+/// The text before the first special character. Every match begins with it.
 #[must_use]
 pub fn literal_head(pattern: &[u8]) -> &[u8] {
     let end = pattern.iter().position(|byte| b"*?[\\".contains(byte));
     &pattern[..end.unwrap_or(pattern.len())]
 }
 
-/// The last component with its slash, if it has no special character: every match ends with it.
+/// The last component with its slash, if it has no special character. Every match ends with it.
 #[must_use]
 pub fn literal_tail(pattern: &[u8]) -> Option<&[u8]> {
     let last = components(pattern).last()?;
@@ -33,8 +33,8 @@ pub fn literal_tail(pattern: &[u8]) -> Option<&[u8]> {
     (!last.iter().any(|byte| b"*?[\\".contains(byte))).then(|| &pattern[start..])
 }
 
-/// Is the pattern one of which C libraries say different things: with a backslash at its end, a `[` that nothing
-/// closes, or a collating element (`[[.` or `[[=`)?
+/// Is the pattern one that C libraries interpret differently: with a backslash at its end, a `[` without its `]`, or a
+/// collating element (`[[.` or `[[=`)?
 #[must_use]
 pub fn is_malformed(pattern: &[u8]) -> bool {
     let mut at = 0;
@@ -55,7 +55,7 @@ fn has_collating_element(bracket: &[u8]) -> bool {
     bracket.windows(2).any(|pair| matches!(pair, b"[." | b"[="))
 }
 
-/// The pattern's components. A quoted slash separates as well; its backslash goes with it. A slash in brackets
+/// The pattern's components. An escaped slash separates as well, and its backslash is dropped. A slash in brackets
 /// doesn't separate, and matches nothing.
 fn components(pattern: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(pattern);
@@ -84,10 +84,10 @@ fn components(pattern: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 fn component_matches(pattern: &[u8], name: &[u8]) -> bool {
     if name.first() == Some(&b'.') && matches!(pattern.first(), Some(b'*' | b'?' | b'[')) {
-        // `[` that nothing closes is an ordinary character, and isn't a period either.
+        // A `[` without its `]` is an ordinary character, and isn't a period.
         return false;
     }
-    // Where to go on after a mismatch: behind the last `*`, one more byte swallowed by it.
+    // Where to continue after a mismatch: behind the last `*`, which then matches one byte more.
     let mut retry: Option<(usize, usize)> = None;
     let (mut at, mut byte) = (0, 0);
     loop {
@@ -117,7 +117,7 @@ fn component_matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// If the pattern's first element matches the byte: how long the element is.
+/// The length of the pattern's first element, if it matches the byte.
 fn one(pattern: &[u8], found: u8) -> Option<usize> {
     match pattern[0] {
         b'?' => Some(1),
@@ -131,7 +131,7 @@ fn one(pattern: &[u8], found: u8) -> Option<usize> {
     }
 }
 
-/// Is the byte one of the bracket expression's, and how long is that? Nothing if no `]` closes it.
+/// Is the byte in the bracket expression, and how long is the expression? `None` if no `]` closes it.
 fn bracket(pattern: &[u8], found: u8) -> Option<(bool, usize)> {
     let mut at = 1;
     let negated = matches!(pattern.get(at), Some(b'!' | b'^'));
@@ -164,7 +164,7 @@ fn bracket(pattern: &[u8], found: u8) -> Option<(bool, usize)> {
     }
 }
 
-/// One end of a range, and where it ends.
+/// One end of a range, and the position behind it.
 fn endpoint(pattern: &[u8], at: usize) -> Option<(u8, usize)> {
     match *pattern.get(at)? {
         b'\\' => Some((*pattern.get(at + 1)?, at + 2)),

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One line, taken apart into words.
+//! Splits one line into words.
 //!
-//! Words are separated by spaces (and tabs, which fapolicyd takes for a part of the word). A double quote that
-//! begins an item, right after `=` or `,`, holds spaces; `\"` and `\\` within it are the characters themselves, and
-//! so is `\,`, which is ours: fapolicyd has no way to write a path with a comma.
+//! Words are separated by spaces (and tabs, which fapolicyd takes as part of the word). A double quote that begins an
+//! item, right after `=` or `,`, may contain spaces; `\"` and `\\` in it are the characters themselves. So is `\,`,
+//! which only Palisade has: fapolicyd has no way to write a path with a comma.
 
 use super::Text;
 use super::error::RuleError;
 
-/// One word, and where it begins.
+/// One word, and its position.
 #[derive(Debug)]
 pub(super) struct Word<'a> {
     /// From zero.
     pub(super) column: usize,
-    /// All of it.
+    /// The whole word.
     pub(super) text: &'a [u8],
-    /// What is before the first `=`, or all.
+    /// The text before the first `=`, or the whole word.
     pub(super) name: &'a [u8],
-    /// The items after the `=`; the empty ones are left out, as fapolicyd does.
+    /// The items after the `=`, without the empty ones, as in fapolicyd.
     pub(super) items: Option<Vec<Item>>,
 }
 
@@ -30,21 +30,21 @@ pub(super) struct Item {
     pub(super) value: Text,
 }
 
-/// The words of a line that are left.
+/// The remaining words of a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Words<'a> {
     line: &'a [u8],
     at: usize,
 }
 
-/// Where in the line what is wrong.
+/// A mistake and its position in the line.
 #[derive(Debug)]
 pub(super) struct Misplaced {
     /// From zero.
     pub(super) column: usize,
-    /// To the offending text's end.
+    /// The end of the wrong text.
     pub(super) end: usize,
-    /// What.
+    /// The mistake.
     pub(super) error: RuleError,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Words<'a> {
             if is_blank(byte) || byte == b',' {
                 break;
             }
-            // fapolicyd looks only at the byte before: `a="b c"` within a value begins a quote, too.
+            // fapolicyd looks only at the byte before: `a="b c"` within a value also begins a quote.
             if byte == b'"' && matches!(line[self.at - 1], b'=' | b',') {
                 self.at += 1;
                 self.quoted(start, &mut value)?;
@@ -126,7 +126,7 @@ impl<'a> Words<'a> {
         Ok(value)
     }
 
-    /// The rest of a quote, past its end.
+    /// Reads the rest of a quote, and moves past its end.
     fn quoted(&mut self, start: usize, value: &mut Vec<u8>) -> Result<(), Misplaced> {
         let line = self.line;
         loop {

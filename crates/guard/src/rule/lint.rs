@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is allowed to be written and probably not meant.
+//! Lints rules: finds what is valid and probably a mistake.
 //!
-//! A rule that can't be reached is found by comparing it with the earlier ones condition by condition, for the few
-//! that can matter: it is only said when it is certain, so that a finding is always worth a look.
+//! A rule that can't be reached is found by comparing it, condition by condition, with the few earlier rules that can
+//! matter. It is reported only when this is certain, so that every finding is worth attention.
 
 use palisade_text::Show as _;
 use std::collections::HashMap;
@@ -13,33 +13,33 @@ use super::{
     RuleSet, SYSTEM_DIRECTORIES, SYSTEMDIRS, SubjectField, SubjectText, Text, UNTRUSTED, Values,
 };
 
-/// With how many earlier rules each rule is compared: of those that name no single program or file, which hide others
-/// most easily, and of the rest. Then a set of 100,000 rules is looked through in seconds.
+/// With how many earlier rules each rule is compared: with this many that name no single program or file, because those
+/// hide others most easily, and with this many others. With these limits a set of 100,000 rules takes seconds.
 const MOST_GENERAL: usize = 400;
 const MOST_SPECIAL: usize = 100;
 
-/// Something to look at.
+/// A finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// An earlier rule matches whatever this one matches: it is never reached.
+    /// An earlier rule matches everything that this one matches, so this one is never reached.
     Shadowed {
         /// The rule.
         rule: RuleId,
         /// The earlier one.
         by: RuleId,
     },
-    /// The same rule was written before, decision and all.
+    /// The same rule was written before, with the same decision.
     Duplicate {
         /// The rule.
         rule: RuleId,
         /// The earlier one.
         of: RuleId,
     },
-    /// Its conditions can't hold together.
+    /// Its conditions exclude each other.
     NeverMatches {
         /// The rule.
         rule: RuleId,
-        /// Which don't.
+        /// The conditions that exclude each other.
         why: &'static str,
     },
     /// A set that no rule names: its index in [`RuleSet::sets`].
@@ -47,7 +47,7 @@ pub enum Finding {
         /// The index.
         set: usize,
     },
-    /// A form that is kept for old rules.
+    /// A form that is supported only for old rules.
     Deprecated {
         /// The rule.
         rule: RuleId,
@@ -56,28 +56,28 @@ pub enum Finding {
         /// What to write.
         instead: &'static str,
     },
-    /// `all` beside other fields, which it adds nothing to.
+    /// `all` beside other fields, where it has no effect.
     NeedlessAll {
         /// The rule.
         rule: RuleId,
     },
-    /// A `dir` that doesn't end with `/` holds for everything that begins like it: `/tmp` for `/tmp2/x`, too.
+    /// A `dir` that doesn't end with `/` matches every path that begins with it: `/tmp` matches `/tmp2/x`, too.
     OpenEndedDirectory {
         /// The rule.
         rule: RuleId,
     },
-    /// No rule decides this kind of access for everybody and everything: what no rule matches is allowed.
+    /// No rule decides this kind of access for all subjects and files; what no rule matches is allowed.
     Undecided {
         /// `open` or `execute`.
         permission: Permission,
         /// The last rule, if there is one.
         last: Option<RuleId>,
     },
-    /// A decision that tells the kernel's audit system, which has to be there and be told to listen.
+    /// A decision that logs to the kernel's audit system, which must be present and enabled.
     Audits {
-        /// How many rules do.
+        /// How many rules have such a decision.
         rules: usize,
-        /// The first.
+        /// The first of them.
         first: RuleId,
     },
 }
@@ -105,7 +105,7 @@ impl Finding {
         matches!(self, Self::Audits { .. } | Self::NeedlessAll { .. })
     }
 
-    /// Where to look, if anywhere.
+    /// The place of the finding, if it has one.
     #[must_use]
     pub fn place(&self, rules: &RuleSet) -> Option<Place> {
         match self {
@@ -159,7 +159,7 @@ impl Finding {
     }
 }
 
-/// Looks through a rule set. In the order of the rules.
+/// Lints a rule set. The findings are in the order of the rules.
 #[must_use]
 pub fn lint(rules: &RuleSet) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -221,7 +221,7 @@ fn is_special(rule: &Rule) -> bool {
             .any(|field| matches!(field, ObjectField::Text(ObjectText::Path | ObjectText::Hash, _)))
 }
 
-/// A rule as it is hashed: its length and texts, which is enough to keep different ones mostly apart.
+/// A rule as it is hashed: its lengths and texts, which are enough to keep different rules apart in most cases.
 struct Key<'r>(&'r Rule);
 
 impl Hash for Key<'_> {
@@ -242,7 +242,7 @@ impl Hash for Key<'_> {
     }
 }
 
-/// What can be said of how a rule is written.
+/// Findings about how a rule is written.
 fn shape(rules: &RuleSet, id: RuleId, rule: &Rule, findings: &mut Vec<Finding>) {
     let is_needless = |all: usize, len: usize| all > 0 && len > 1;
     let alls = (
@@ -280,7 +280,7 @@ fn shape(rules: &RuleSet, id: RuleId, rule: &Rule, findings: &mut Vec<Finding>) 
     }
 }
 
-/// Why the rule's conditions can't hold together, if that is certain.
+/// Why the rule's conditions exclude each other, if that is certain.
 fn contradiction(rules: &RuleSet, rule: &Rule) -> Option<&'static str> {
     let is_empty = rule
         .subject
@@ -324,7 +324,7 @@ fn contradiction(rules: &RuleSet, rule: &Rule) -> Option<&'static str> {
     None
 }
 
-/// Is there a list of paths of which none is in some list of directories?
+/// Is there a list of paths none of which is in any directory of some list of directories?
 fn are_disjoint<'r>(
     paths: impl Iterator<Item = &'r [Text]>,
     directories: impl Iterator<Item = &'r [Text]> + Clone,
@@ -340,7 +340,7 @@ fn are_disjoint<'r>(
     })
 }
 
-/// A `dir`'s prefixes, with what the words stand for.
+/// The prefixes of a `dir`, with its special words expanded.
 fn prefixes(directories: &[Text]) -> Vec<&[u8]> {
     let mut prefixes: Vec<&[u8]> = Vec::new();
     for directory in directories {
@@ -353,7 +353,7 @@ fn prefixes(directories: &[Text]) -> Vec<&[u8]> {
     prefixes
 }
 
-/// Does the first rule match whatever the second one does? Says so only if it is certain.
+/// Does the first rule match everything that the second one matches? True only if it is certain.
 fn covers(rules: &RuleSet, first: &Rule, second: &Rule) -> bool {
     let permission = first.permission == Permission::Any || first.permission == second.permission;
     permission
@@ -408,7 +408,7 @@ fn is_subset<T: Eq + Hash>(narrow: &[T], wide: &[T]) -> bool {
     narrow.iter().all(|value| wide.contains(value))
 }
 
-/// Is everything that the first list (of paths or directories) stands for below the second one's directories?
+/// Is everything that the first list (of paths or directories) matches below the second list's directories?
 fn is_below(rules: &RuleSet, narrow: &Values<Text>, wide: &Values<Text>) -> bool {
     if rules.lists(narrow, UNTRUSTED) && !rules.lists(wide, UNTRUSTED) {
         return false;

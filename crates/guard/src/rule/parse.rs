@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! fapolicyd's grammar, both its forms, to a [`RuleSet`].
+//! Parses fapolicyd's grammar, both its forms, to a [`RuleSet`].
 //!
-//! A line with a colon anywhere is in the newer form (`decision [perm=…] subject : object`); any other is in the
-//! original one, without a colon, without `perm=`, where the program's directory and type are `exe_dir` and
-//! `exe_type`. That is how fapolicyd tells them apart.
+//! A line with a colon anywhere is in the newer form (`decision [perm=…] subject : object`). Any other line is in the
+//! original form, without a colon and without `perm=`, where the program's directory and type are `exe_dir` and
+//! `exe_type`. fapolicyd distinguishes them in the same way.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Parser<'_> {
     }
 }
 
-/// What fapolicyd's build puts in the place of `%name%`, which its unbuilt rules give to `exe=` and `path=`:
+/// The values with which fapolicyd's build replaces `%name%`. Its unbuilt rules use such names for `exe=` and `path=`:
 /// `ld_so_path`, `python2_path`, `python3_path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placeholder {
@@ -39,10 +39,10 @@ pub struct Placeholder {
     pub values: Vec<Text>,
 }
 
-/// Reads one text as rules; `name` is what complaints call it.
+/// Reads one text as rules. `name` is the file name in complaints.
 ///
 /// # Errors
-/// Everything that is wrong with it, at most 20 things.
+/// All mistakes in it, at most 20.
 pub fn parse(name: &Path, content: &[u8], accounts: &dyn Accounts) -> Result<RuleSet, LoadError> {
     let mut parser = Parser::new(accounts, &[]);
     parser.file(name, content);
@@ -50,13 +50,13 @@ pub fn parse(name: &Path, content: &[u8], accounts: &dyn Accounts) -> Result<Rul
 }
 
 impl<'a> Parser<'a> {
-    /// A parser without rules. `placeholders` are what rules of fapolicyd's unbuilt sources need; nobody else does.
+    /// A parser without rules. Only rules of fapolicyd's unbuilt sources need `placeholders`.
     #[must_use]
     pub fn new(accounts: &'a dyn Accounts, placeholders: &'a [Placeholder]) -> Self {
         Self { builder: Builder::new(accounts, placeholders) }
     }
 
-    /// Reads the next file. What is wrong with it is said by [`Parser::finish`].
+    /// Reads the next file. [`Parser::finish`] reports its mistakes.
     pub fn file(&mut self, name: &Path, content: &[u8]) {
         let file = self.builder.begin(name);
         for (line, number) in content.split(|&byte| byte == b'\n').zip(1..) {
@@ -73,7 +73,7 @@ impl<'a> Parser<'a> {
     /// The rules of all files.
     ///
     /// # Errors
-    /// Everything that is wrong with them, at most 20 things.
+    /// All mistakes in them, at most 20.
     pub fn finish(self) -> Result<RuleSet, LoadError> {
         self.builder.finish()
     }
@@ -264,11 +264,11 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What the original form takes for a subject; everything else is an object's (`trust`, `dir` and `ftype`, too).
+/// The fields of a subject in the original form; all others belong to the object (`trust`, `dir` and `ftype`, too).
 const ORIGINAL_SUBJECT: &[&[u8]] =
     &[b"auid", b"uid", b"sessionid", b"pid", b"pattern", b"comm", b"exe", b"exe_dir", b"exe_type"];
 
-/// The object's field of this name. The hash has three: fapolicyd 2.0 reads the first two and documents the last.
+/// The object's field of this name. The hash has three names: fapolicyd 2.0 reads the first two and documents the last.
 pub(super) fn object_text(name: &[u8]) -> Option<ObjectText> {
     match name {
         b"sha256hash" | b"FILE_HASH" | b"SHA256HASH" => Some(ObjectText::Hash),
@@ -293,7 +293,7 @@ fn single<'v>(field: &'static str, values: &'v [Text]) -> Result<&'v [u8], Wrong
     }
 }
 
-/// The fields as a rule, if there are neither too few nor too many.
+/// The fields as a rule, if their number is right.
 fn whole(
     decision: Decision,
     permission: Permission,
@@ -314,7 +314,7 @@ fn whole(
     Ok(Rule { decision, permission, subject: subject.into(), object: object.into() })
 }
 
-/// Where the items are, and their values.
+/// The positions of the items, and their values.
 fn apart(items: Vec<Item>) -> (Vec<(usize, usize)>, Vec<Text>) {
     items.into_iter().map(|item| ((item.column, item.column + item.value.len()), item.value)).unzip()
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rule set, back to text: what is printed reads as the same rules again.
+//! Prints a rule set as text that parses to the same rules.
 //!
-//! (A value with a line break or NUL, which only the TOML form can have, prints with the byte as it is, and doesn't.)
+//! (The exception is a value with a line break or NUL, which only the TOML form can have: the byte is printed
+//! unchanged.)
 
 use std::fmt;
 
@@ -63,7 +64,7 @@ impl RuleSet {
         out
     }
 
-    /// A rule to show to people: [`RuleSet::print`] with what isn't UTF-8 replaced.
+    /// A rule for people: [`RuleSet::print`] with invalid UTF-8 replaced.
     #[must_use]
     pub fn show(&self, id: RuleId) -> String {
         String::from_utf8_lossy(&self.print(id)).into_owned()
@@ -117,7 +118,8 @@ fn join_texts(out: &mut Vec<u8>, texts: &[Text]) {
         if index > 0 {
             out.push(b',');
         }
-        // A quote within, too: after `=` it would begin a quoted part. So would a backslash need no quotes.
+        // A text with a quote needs quotes, because a quote after `=` would begin a quoted part. A backslash alone
+        // needs none.
         if !text.iter().any(|byte| matches!(byte, b' ' | b'\t' | b',' | b'"' | b'\r')) {
             out.extend_from_slice(text);
             continue;

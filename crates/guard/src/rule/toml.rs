@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same rules as TOML: `[guard]`.
+//! Reads the same rules as TOML: `[guard]`.
 //!
 //! ```toml
 //! [guard.sets]
@@ -13,9 +13,10 @@
 //! because = "what is downloaded is read, not run"
 //! ```
 //!
-//! `allow` or `deny` is the permission: open, execute or any. Without `subject` or `object` it is every one. A value
-//! is one item or a list; `"%name"` is a set. What fapolicyd keeps only for old rules isn't here: `untrusted` is
-//! `trust = false`. Sets come before the rules that name them, wherever they are written.
+//! `allow` or `deny` is the permission: open, execute or any. Without `subject` or `object` the rule applies to all
+//! subjects or objects. A value is one item or a list; `"%name"` is a set. What fapolicyd keeps only for old rules
+//! isn't supported here: `untrusted` is `trust = false`. Sets are read before the rules that name them, wherever they
+//! are written.
 
 use std::ops::Range;
 use std::path::Path;
@@ -35,14 +36,14 @@ type At = Range<usize>;
 type Failed = (At, RuleError);
 type Entry<'t> = Spanned<DeValue<'t>>;
 
-/// What of `[guard]` is rules.
+/// The keys of `[guard]` that are rules.
 const KEYS: [&str; 2] = ["sets", "rule"];
 
 const RULE_KEYS: &[&str] = &["allow", "deny", "log", "subject", "object", "because"];
 
 impl Parser<'_> {
-    /// Reads the `[guard]` of a TOML file; other tables of the file, and the settings in this one, are others' to
-    /// read ([`crate::settings`]). What is wrong with it is said by [`Parser::finish`].
+    /// Reads the `[guard]` table of a TOML file. Other code reads the other tables of the file, and the settings in
+    /// this one ([`crate::settings`]). [`Parser::finish`] reports the mistakes.
     pub fn toml(&mut self, name: &Path, content: &[u8]) {
         let (content, invalid) = match std::str::from_utf8(content) {
             Ok(content) => (content, None),
@@ -239,14 +240,14 @@ impl<'t> Reader<'_, '_, 't> {
     }
 }
 
-/// A table's entries as they were written.
+/// A table's entries in the order in which they were written.
 fn sorted<'v, 't>(table: &'v DeTable<'t>) -> Vec<(&'v Spanned<std::borrow::Cow<'t, str>>, &'v Entry<'t>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
 }
 
-/// One item or a list, as they would be written in a rule file, and where each is.
+/// One item or a list, as a rule file would have them, and the position of each.
 fn items(key: &str, value: &Entry<'_>) -> Result<(Vec<At>, Vec<Text>), Failed> {
     let each = match value.get_ref() {
         DeValue::Array(list) => list.iter().map(|entry| item(key, entry)).collect::<Result<Vec<_>, _>>()?,

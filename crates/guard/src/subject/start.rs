@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a process's program was started, told by what the process was seen to open and execute.
+//! Determines how a process's program was started, from the opens and execs that the guard saw.
 //!
-//! The kernel asks twice about every program that is executed: for executing it, and for opening it. Then it asks
-//! the same two about the run-time linker that the program names; only then the new program runs, and everything
-//! that it opens comes from it. For a script the first two are about the script, the next about its interpreter.
+//! For every program that is executed the kernel asks twice: for the exec, and for the open. Then it asks the same two
+//! questions for the run-time linker that the program names. Only then the new program runs, and its code causes all
+//! further opens. For a script the first two questions are about the script, the next about its interpreter.
 //!
 //! ```text
 //! execute X, open X, execute ld.so, open ld.so, open libc.so.6 …    Normal, from the first open of its own
@@ -12,72 +12,73 @@
 //! open something, of a process that was not seen to execute         Normal: older than the daemon, or forked
 //! ```
 //!
-//! A process can make up what is seen of it: an exec of X that fails after the first two questions (its words can't be read), or another
-//! thread's, and the linker looks as if X had named it. So whoever judges an open also looks whether the process runs
-//! the linker ([`Start::LinkerItself`] then, whatever was seen): what is seen here only tells it one step earlier, at the exec.
+//! A process can fake this sequence. If an exec of X fails after the first two questions (its arguments can't be read),
+//! or another thread executes X, then the linker looks as if X had named it. So the guard also checks at each open
+//! whether the process runs the linker (then it is [`Start::LinkerItself`], whatever was seen). The sequence only tells
+//! it one step earlier, at the exec.
 //!
-//! What differs from fapolicyd 1.1.7, where the pattern is worked out while rules are walked:
+//! fapolicyd 1.1.7 determines the pattern while it walks the rules. Differences:
 //!
-//! - There, only a rule with `pattern=` moves some of the states: a static program that no such rule looked at
-//!   before its second open is *normal* ever after. Here it doesn't depend on the rules.
+//! - There, only a rule with `pattern=` advances some of the states: a static program that no such rule examined before
+//!   its second open is *normal* from then on. Here it doesn't depend on the rules.
 //! - There, the run-time linker is one path, fixed when fapolicyd was built: Debian's
-//!   `/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2` is never seen where `/lib` is a symbolic link, and a copy of the
-//!   linker is *normal*. Here it is known by what it calls itself.
-//! - There, any program that is executed while the linker is waited for is taken for the linker. Here one that is no
-//!   linker begins anew.
-//! - There, the first pattern that is asked of a malformed program with a dynamic section matches, whichever it is,
-//!   and the rest of the rule's subject isn't looked at. Here nothing is known of such a program: what refuses it
-//!   is its kind.
-//! - There, a program without a linker that is watched is *normal* from its second open on, here from its first.
-//! - Version 1.1.7 refuses rules with `pattern=normal`, although its manual has it; version 2 takes them.
-//! - There, once `pattern=ld_preload` has matched, the process isn't *normal* any more. Here the two have nothing to
-//!   do with each other, and a static program has no linker that could be told to preload.
+//!   `/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2` is never recognized where `/lib` is a symbolic link, and a copy of
+//!   the linker is *normal*. Here the name inside the linker's file identifies it.
+//! - There, any program that is executed while the linker is expected counts as the linker. Here a program that is not
+//!   a linker starts a new sequence.
+//! - There, the first pattern that is asked for a malformed program with a dynamic section matches, whichever it is,
+//!   and the rest of the rule's subject isn't checked. Here such a program's start is unknown; rules refuse it by its
+//!   kind.
+//! - There, a program without a linker is *normal* from its second open on, here from its first.
+//! - Version 1.1.7 refuses rules with `pattern=normal`, although its manual has it; version 2 accepts them.
+//! - There, once `pattern=ld_preload` has matched, the process isn't *normal* any more. Here the two are independent,
+//!   and a static program has no linker that could preload anything.
 
 use crate::facts::Start;
 use crate::kind::elf::ElfFacts;
 
-/// Where a process is on the way to its program.
+/// The stage of an exec that a process has reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Stage {
-    /// Nothing was seen of it.
+    /// The guard has seen nothing of this process.
     #[default]
     New,
-    /// It executes a program; the open of the same file is still to come.
+    /// The process executes a program; the open of the same file is still to come.
     Executed(Waiting),
-    /// It has opened that file: what comes next?
+    /// The process has opened that file; the next event decides.
     Opened(Waiting),
-    /// It executes the run-time linker; the open of that is still to come.
+    /// The process executes the run-time linker; its open is still to come.
     LinkerExecuted,
-    /// It has opened the run-time linker: the next open is the new program's own.
+    /// The process has opened the run-time linker; the next open comes from the new program.
     LinkerOpened,
-    /// It is known.
+    /// The start is known.
     Known(Start),
 }
 
-/// What a program that is executed waits for.
+/// What an executed program needs next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
     /// Its run-time linker.
     Linker,
-    /// Nothing: it runs now. (A program at any address without an interpreter.)
+    /// Nothing: the program runs now. (A position-independent program without an interpreter.)
     Nothing,
-    /// A script's interpreter, or something that can't be told.
+    /// A script's interpreter, or something unknown.
     Another,
 }
 
-/// What one process was seen to do.
+/// The events of one process so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     stage: Stage,
 }
 
 impl Progress {
-    /// A process of which nothing was seen yet.
+    /// A process without any events so far.
     pub const fn new() -> Self {
         Self { stage: Stage::New }
     }
 
-    /// It executes a file (`perm=execute`), which is an ELF file or not.
+    /// The process executes a file (`perm=execute`), which may be an ELF file.
     pub fn execute(&mut self, object: Option<&ElfFacts>) {
         if self.stage == Stage::Opened(Waiting::Linker) && object.is_some_and(|elf| elf.linker) {
             self.stage = Stage::LinkerExecuted;
@@ -93,7 +94,7 @@ impl Progress {
         };
     }
 
-    /// It opens a file (`perm=open`). The open of a file that it executes, too.
+    /// The process opens a file (`perm=open`). Also called for the open of a file that it executes.
     pub fn open(&mut self) {
         self.stage = match self.stage {
             Stage::New | Stage::LinkerOpened | Stage::Opened(Waiting::Nothing | Waiting::Linker) => {
@@ -105,7 +106,7 @@ impl Progress {
         };
     }
 
-    /// How it was started, as far as it was seen.
+    /// How the program was started, as far as the events tell.
     pub const fn start(&self) -> Start {
         match self.stage {
             Stage::Known(start) => start,
@@ -113,8 +114,8 @@ impl Progress {
         }
     }
 
-    /// Is what `/proc` tells of it still about the program before? While the kernel asks about a program and its
-    /// linker, the process is the one that executes them.
+    /// Does `/proc` still describe the program before? While the kernel asks about a program and its linker, the
+    /// process is still the one that executes them.
     pub const fn is_between(&self) -> bool {
         !matches!(self.stage, Stage::New | Stage::Known(_))
     }
@@ -146,7 +147,7 @@ mod tests {
     }
     use Seen::{Execute, Open};
 
-    /// What is known after each of the events.
+    /// What is known after each event.
     fn starts(events: &[Seen<'_>]) -> Vec<Start> {
         let mut progress = Progress::new();
         let after = events.iter().map(|event| {

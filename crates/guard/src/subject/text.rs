@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The texts below `/proc/PID`, parsed. Nothing here reads a file.
+//! Parses the texts below `/proc/PID`. This module reads no file.
 
 use super::NONE;
 
-/// What `status` says.
+/// The fields of `status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// The parent.
     pub ppid: u32,
-    /// Real, effective, saved, for file systems.
+    /// User ids: real, effective, saved, file system.
     pub uids: Vec<u32>,
-    /// The same of groups, and the supplementary ones: sorted, each once.
+    /// Group ids: the same four, and the supplementary ones; sorted, each once.
     pub gids: Vec<u32>,
 }
 
 impl Default for Status {
-    /// Of a process that is gone.
+    /// The values for a process that is gone.
     fn default() -> Self {
         Self { ppid: NONE, uids: Vec::new(), gids: Vec::new() }
     }
 }
 
 impl Status {
-    /// Every line has a name, a colon and a tab; a line end in the process's name is written as `\n` in there.
+    /// Every line has a name, a colon and a tab. A line end in the process's name is written as `\n` there.
     pub fn parse(text: &[u8]) -> Self {
         let mut status = Self::default();
         for line in text.split(|byte| *byte == b'\n') {
@@ -35,7 +35,7 @@ impl Status {
             } else if let Some(rest) = line.strip_prefix(b"Groups:") {
                 status.gids.reserve(rest.len() / 8);
                 status.gids.extend(numbers(rest));
-                // Groups come after the other three.
+                // The groups come after the other three fields.
                 break;
             }
         }
@@ -45,7 +45,7 @@ impl Status {
     }
 }
 
-/// A number, with blanks around it; `-1` and what doesn't fit are none.
+/// A number with optional blanks around it. `-1` and numbers that don't fit are `None`.
 pub fn number(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()
 }
@@ -54,15 +54,15 @@ fn numbers(text: &[u8]) -> impl Iterator<Item = u32> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).filter_map(number)
 }
 
-/// The 22nd field of `stat`. The second is the name in parentheses, which may have any of `)`, blanks and line ends
-/// in it, but no field after it has a parenthesis.
+/// The 22nd field of `stat`. The second field is the name in parentheses; it can contain `)`, blanks and line ends, but
+/// no field after it has a parenthesis.
 pub fn started(stat: &[u8]) -> Option<u64> {
     let after = stat.iter().rposition(|byte| *byte == b')')?;
     let field = stat[after + 1..].split(|byte| *byte == b' ').filter(|word| !word.is_empty()).nth(19)?;
     std::str::from_utf8(field).ok()?.trim_end().parse().ok()
 }
 
-/// The controlling terminal that `stat` names: a pseudo-terminal or a console.
+/// The controlling terminal in `stat`: a pseudo-terminal or a console.
 pub fn terminal(stat: &[u8]) -> Option<String> {
     let behind = stat.iter().rposition(|&byte| byte == b')')? + 1;
     let field =
@@ -77,7 +77,7 @@ pub fn terminal(stat: &[u8]) -> Option<String> {
     }
 }
 
-/// Where a deleted program was.
+/// The path that a deleted program had.
 pub fn without_deleted(mut target: Vec<u8>) -> Vec<u8> {
     const DELETED: &[u8] = b" (deleted)";
     if target.len() > DELETED.len() && target.ends_with(DELETED) {
@@ -86,19 +86,19 @@ pub fn without_deleted(mut target: Vec<u8>) -> Vec<u8> {
     target
 }
 
-/// Looks for variables that the run-time linker loads libraries by, in an environment that comes in pieces.
+/// Finds the variables with which the run-time linker loads libraries, in an environment that is read in pieces.
 #[derive(Debug, Default)]
 pub struct Environment {
-    /// The beginning of the variable that the last piece ended in; as long as it can be told from the two names.
+    /// The beginning of the unfinished variable of the last piece, as long as it could still be one of the two names.
     begun: Vec<u8>,
-    /// The rest of the variable says nothing any more.
+    /// The rest of that variable can't match any more.
     passed: bool,
 }
 
 impl Environment {
     const NAMES: [&[u8]; 2] = [b"LD_PRELOAD=", b"LD_AUDIT="];
 
-    /// Takes the next piece: is one of the variables in there?
+    /// Reads the next piece. Returns whether one of the variables is in it.
     pub fn names_preload(&mut self, piece: &[u8]) -> bool {
         let mut variables = piece.split(|byte| *byte == 0).peekable();
         while let Some(variable) = variables.next() {
@@ -111,7 +111,7 @@ impl Environment {
                 }
                 self.passed = self.begun.len() >= longest;
             }
-            // But of the last one, that it is over is not said yet.
+            // The last variable of the piece may continue in the next piece.
             if variables.peek().is_some() {
                 self.begun.clear();
                 self.passed = false;

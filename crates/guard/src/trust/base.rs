@@ -10,14 +10,14 @@
 //!           size of the file (5), source (3)
 //! ```
 //!
-//! A path's hash is keyed BLAKE3 with a random key of the file's: its first bits tell the bucket, 12 more bytes the
-//! slot. Two paths that share 108 bits and more of it don't come about by chance, and can't be made by who doesn't
-//! know the key, so what is in memory, about 25 bytes for each file, answers who trusts a path, and for which size.
-//! Only a digest is read from the file, which is for those who are about to hash a whole file, and the path is
+//! A path's hash is keyed BLAKE3 with a random key of the file's: its first bits select the bucket, 12 more bytes the
+//! slot. Two paths don't share these 108 or more bits by chance, and a process that doesn't know the key can't
+//! construct such paths. So the index in memory, about 25 bytes for each file, answers which source trusts a path, and
+//! for which size. Only the digest is read from the file, by callers that are about to hash a whole file; the path is
 //! compared then, too. Sources and index are checked when the file is opened, a record when it is read.
 //!
-//! Read, not mapped: a disk that fails is an error then, and not a SIGBUS that ends the daemon and with it all
-//! enforcement. Measurements: docs/adr/0024-trust-database.md.
+//! The file is read, not mapped: a failing disk then causes an error, and not a SIGBUS that ends the daemon and all
+//! enforcement with it. Measurements: docs/adr/0024-trust-database.md.
 
 use std::fs::File;
 use std::io;
@@ -30,15 +30,15 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::entry::Source;
 use super::record::{self, Malformed, Raw};
 
-/// How a database begins.
+/// The first bytes of a database.
 pub(super) const MAGIC: [u8; 8] = *b"PALTRUST";
 /// The version of the format.
 pub(super) const VERSION: u32 = 1;
-/// How long the header is; records begin here.
+/// The length of the header; records begin behind it.
 pub(super) const HEADER: usize = 128;
 /// Records begin at multiples of this.
 pub(super) const UNIT: usize = 8;
-/// How much of a record is read at first: enough for nearly all, and cheap.
+/// How much of a record is read at first: enough for nearly all records, and cheap.
 const FIRST_READ: usize = 256;
 
 /// A database can't be opened or read.
@@ -62,7 +62,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Others than root, or whoever asks, could have written it.
+    /// Users other than root, or than the calling user, could have written it.
     #[error("the trust database {path} could be written by others (user {owner}, mode {mode:o})")]
     Writable {
         /// The database.
@@ -72,7 +72,7 @@ pub enum Error {
         /// Its permissions.
         mode: u32,
     },
-    /// It doesn't begin as databases do.
+    /// It doesn't begin like a database.
     #[error("{path} is no trust database")]
     Foreign {
         /// The file.
@@ -86,7 +86,7 @@ pub enum Error {
         /// Its version.
         found: u32,
     },
-    /// It is shorter or longer than it says.
+    /// Its length differs from the length in its header.
     #[error("the trust database {path} has {found} bytes instead of {expected}: it has to be rebuilt")]
     Length {
         /// The database.
@@ -96,7 +96,7 @@ pub enum Error {
         /// How long it is.
         found: u64,
     },
-    /// A checksum is wrong, or what it covers makes no sense.
+    /// A checksum is wrong, or the content is invalid.
     #[error("the trust database {path} is damaged ({what}): it has to be rebuilt")]
     Damaged {
         /// The database.
@@ -113,15 +113,15 @@ pub enum Error {
         path: PathBuf,
         /// Where.
         offset: u64,
-        /// What of it.
+        /// What is damaged.
         source: Malformed,
     },
 }
 
-/// What the header says.
+/// The fields of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Random bytes: they tell this database from others, and are the key of the hash.
+    /// Random bytes: they identify this database, and are the key of the hash.
     pub(super) key: [u8; 32],
     /// How many records there are.
     pub(super) entries: u64,
@@ -144,7 +144,7 @@ pub struct Base {
     file: File,
     header: Header,
     sources: Vec<Source>,
-    /// Sources and index as they are in the file, and where in it the index begins.
+    /// Sources and index as in the file, and the offset of the index in it.
     tail: Box<[u8]>,
     index: usize,
 }
@@ -154,7 +154,7 @@ pub struct Base {
 pub struct Records<'a> {
     base: &'a Base,
     buffer: Vec<u8>,
-    /// Where in the file the buffer begins, and where in the buffer the next record does.
+    /// The buffer's offset in the file, and the next record's offset in the buffer.
     start: u64,
     at: usize,
 }
@@ -202,7 +202,7 @@ impl Header {
     }
 }
 
-/// The hash by which a path is found.
+/// The hash that finds a path.
 pub(super) fn hash(path: &[u8], key: &[u8; 32]) -> u128 {
     let [bytes @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] =
         *blake3::keyed_hash(key, path).as_bytes();
@@ -214,10 +214,10 @@ pub(super) const fn bucket(hash: u128, bits: u32) -> u128 {
     if bits == 0 { 0 } else { hash >> (128 - bits) }
 }
 
-/// A size that doesn't fit into a slot: the record has it.
+/// Marks a size that doesn't fit into a slot: the record has it.
 const LARGE: u64 = (1 << 40) - 1;
 
-/// What the index keeps of a record.
+/// The index's entry for a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) hash: u128,
@@ -253,13 +253,13 @@ impl Base {
     ///
     /// # Errors
     ///
-    /// If it isn't there, belongs to others, is of another version, damaged or cut off.
+    /// If it doesn't exist, other users could have written it, or it has another version, is damaged or cut off.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let file = File::open(path).map_err(|source| Error::Open { path: path.into(), source })?;
         Self::from_file(file, path)
     }
 
-    /// The same for a file that is open already; `path` is what errors call it.
+    /// The same for a file that is already open. `path` is its name in errors.
     ///
     /// # Errors
     ///
@@ -312,7 +312,7 @@ impl Base {
         Ok(Self { path: path.into(), file, header, sources, tail, index })
     }
 
-    /// The number that tells this database from others.
+    /// The number that identifies this database.
     #[must_use]
     pub fn id(&self) -> u64 {
         xxh3_64(&self.header.key)
@@ -330,23 +330,23 @@ impl Base {
         self.header.entries == 0
     }
 
-    /// Who its records are from.
+    /// The sources of its records.
     #[must_use]
     pub fn sources(&self) -> &[Source] {
         &self.sources
     }
 
-    /// The file, for instance to see whether another has taken its place.
+    /// The file, for example to check whether another file replaced it.
     #[must_use]
     pub const fn file(&self) -> &File {
         &self.file
     }
 
-    /// Who trusts `path`, and for which size (nothing if that has to be read): from memory alone.
+    /// Calls `each` with the sources that trust `path`, and each size (`None` if it has to be read). Uses only memory.
     ///
     /// # Errors
     ///
-    /// If the index makes no sense.
+    /// If the index is invalid.
     pub fn who(&self, path: &[u8], mut each: impl FnMut(&Source, Option<u64>)) -> Result<(), Error> {
         for (offset, size, source) in self.slots(path)? {
             each(self.source(source, offset)?, (size != LARGE).then_some(size));
@@ -423,7 +423,7 @@ impl Base {
         Ok(Raw::decode(bytes).map_err(malformed)?.0)
     }
 
-    /// All records, in the order in which they came.
+    /// All records, in the order in which they were added.
     #[must_use]
     pub const fn records(&self) -> Records<'_> {
         Records { base: self, buffer: Vec::new(), start: HEADER as u64, at: 0 }
@@ -431,10 +431,10 @@ impl Base {
 }
 
 impl Records<'_> {
-    /// How many bytes are read at a time.
+    /// How many bytes are read at once.
     const READ: usize = 256 << 10;
 
-    /// The next record, or nothing after the last.
+    /// The next record, or `None` after the last.
     ///
     /// # Errors
     ///
@@ -470,10 +470,10 @@ impl Records<'_> {
     }
 }
 
-/// What a gap has where a record has the kind of its digest.
+/// A gap has this in place of the kind of a record's digest.
 const GAP: u8 = 0xff;
 
-/// How a gap begins that takes a record's place.
+/// The beginning of a gap that replaces a record.
 pub(super) fn gap(length: usize) -> [u8; 8] {
     let [low, high, ..] = (length - 4).to_le_bytes();
     let [a, b, c, d] = record::checksum(&[low, high, GAP, 0]);
@@ -499,7 +499,7 @@ pub(super) fn encode_source(source: &Source, out: &mut Vec<u8>) {
     out.extend(&name[..]);
 }
 
-/// The source at the beginning of `rest`, which is moved behind it.
+/// Decodes the source at the beginning of `rest`, and moves `rest` behind it.
 pub(super) fn decode_source(rest: &mut &[u8]) -> Option<Source> {
     let (kind, left) = rest.split_first()?;
     let (length, left) = left.split_first_chunk::<4>()?;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Building a database file, beside the one that is in use.
+//! Builds a database file beside the one that is in use.
 //!
-//! Records go to the new file as they come, so that memory holds 32 bytes for each of them and nothing else. The new
-//! file takes the old one's name when all of it is on the disk: whoever is killed before leaves the old one as it was.
+//! Records are written to the new file as they come, so memory holds only 32 bytes for each of them. The new file is
+//! renamed to the old one's name when all of it is on the disk: a process that is killed before leaves the old file
+//! unchanged.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -33,10 +34,10 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// There is no random number to be had.
+    /// The kernel gives no random bytes.
     #[error("can't draw a random number for the trust database: {0}")]
     Random(io::Error),
-    /// A record can't be recorded.
+    /// A record can't be encoded.
     #[error("can't record {path}: {source}")]
     Record {
         /// The file's path, escaped.
@@ -68,11 +69,11 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Begins a database that shall become `target`. Whoever builds has to hold the lock: there is one new file.
+    /// Begins a database that will become `target`. The caller must hold the lock, because there is only one new file.
     ///
     /// # Errors
     ///
-    /// If the file beside it can't be made.
+    /// If the new file can't be made.
     pub fn new(target: &Path) -> Result<Self, Error> {
         let mut beside = target.as_os_str().to_owned();
         beside.push(".new");
@@ -81,7 +82,7 @@ impl Builder {
             let path = beside.clone();
             move |source| Error::File { operation, path, source }
         };
-        // What somebody who was killed left behind; made anew, because its owner and mode may be others.
+        // Remove the file of a process that was killed. It is created again, because its owner and mode may be wrong.
         if let Err(error) = fs::remove_file(&beside)
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -165,11 +166,11 @@ impl Builder {
         Error::File { operation, path: self.beside.clone(), source }
     }
 
-    /// Writes what remains, waits until all of it is on the disk, and puts it in place. Gives the number of records.
+    /// Writes the rest, waits until all of it is on the disk, and renames it. Returns the number of records.
     ///
     /// # Errors
     ///
-    /// If the disk is full or fails. The old database then is still there.
+    /// If the disk is full or fails. The old database is still there then.
     pub fn finish(mut self) -> Result<u64, Error> {
         self.out.flush().map_err(|source| self.failed("write", source))?;
         self.index.sort_unstable_by_key(|slot| (slot.hash, slot.unit));
@@ -210,7 +211,7 @@ impl Builder {
         Ok(entries as u64)
     }
 
-    /// Drops records that say the same as others do, source and all.
+    /// Drops records that are equal to another one, including the source.
     fn drop_repetitions(&mut self) -> Result<(), Error> {
         let mut dropped: Vec<u32> = Vec::new();
         for same in self.index.chunk_by(|one, other| one.hash == other.hash) {
@@ -241,7 +242,7 @@ impl Builder {
         Ok(bytes)
     }
 
-    /// Turns records into gaps, which iterating passes over.
+    /// Replaces records by gaps, which iteration skips.
     fn erase(&self, dropped: &[u32]) -> Result<(), Error> {
         for unit in dropped {
             let length = self.read_back(*unit)?.len();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! dpkg's database: which files belong to which package, with which MD5.
+//! Reads dpkg's database: which files belong to which package, and with which MD5.
 //!
-//! Read are `status` (what is installed, and the MD5s of configuration files), `diversions`, and each package's `list`
-//! and `md5sums` in `info`. The formats are those of deb(5), dpkg(1) and dpkg-divert(1). Files that no package has an
-//! MD5 of, because a maintainer script made them, are trusted by nobody.
+//! It reads `status` (the installed packages, and the MD5s of configuration files), `diversions`, and each package's
+//! `list` and `md5sums` in `info`. The formats are those of deb(5), dpkg(1) and dpkg-divert(1). Files for which no
+//! package has an MD5, because a maintainer script made them, are not trusted.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -18,13 +18,13 @@ use super::real_path::below;
 
 /// Where the database is, below the root directory.
 const DIRECTORY: &[u8] = b"/var/lib/dpkg";
-/// The largest file of it that is read, in bytes.
+/// The largest database file that is read, in bytes.
 const LARGEST: u64 = 256 << 20;
 
 /// dpkg's database can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory of it.
+    /// A file or directory of the database.
     #[error("can't read {path} of dpkg's database: {source}")]
     Read {
         /// Which one.
@@ -32,7 +32,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A file of it is far larger than it can be.
+    /// A database file is far larger than it can be.
     #[error("{path} of dpkg's database has {size} bytes, more than {LARGEST}")]
     TooLarge {
         /// Which one.
@@ -54,13 +54,13 @@ pub struct Package {
 /// A file of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Where it is, diversions applied; links aren't resolved.
+    /// Its path, with diversions applied; links aren't resolved.
     pub path: Vec<u8>,
     /// Its MD5, if the package gives one. Directories and links have none.
     pub md5: Option<[u8; 16]>,
 }
 
-/// What of packages has changed.
+/// The packages that have changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changed {
     /// Packages that were installed, upgraded or configured.
@@ -74,7 +74,7 @@ pub struct Changed {
 pub struct Database {
     root: PathBuf,
     packages: Vec<Package>,
-    /// Where a file goes that a package has at the first path, unless it is the package of that name.
+    /// For a path: where a package's file goes instead, unless it belongs to the package of that name.
     diversions: HashMap<Vec<u8>, (Vec<u8>, Vec<u8>)>,
 }
 
@@ -83,7 +83,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// If there is no such database, or it can't be read.
+    /// If there is no dpkg database, or it can't be read.
     pub fn open(root: &Path) -> Result<Self, Error> {
         let directory = below(root, DIRECTORY);
         let info = directory.join("info");
@@ -107,8 +107,8 @@ impl Database {
         &self.packages
     }
 
-    /// The package of this name: one that `status` lists as installed, or one that has a list and that `status` doesn't
-    /// know of yet, because dpkg keeps what it has just done in `updates` for a while. What has its MD5 is there anyway.
+    /// The package of this name: one that `status` lists as installed, or one that has a list but isn't in `status`
+    /// yet, because dpkg keeps its latest changes in `updates` for a while. Its files with an MD5 exist already.
     #[must_use]
     pub fn package(&self, name: &[u8]) -> Option<Package> {
         if let Some(package) = self.packages.iter().find(|package| package.name == name) {
@@ -118,7 +118,7 @@ impl Database {
         is_there.then(|| Package { name: name.to_vec(), configuration: Vec::new() })
     }
 
-    /// A package's files; none if it has been removed meanwhile.
+    /// A package's files; empty if the package was removed in the meantime.
     ///
     /// # Errors
     ///
@@ -144,13 +144,14 @@ impl Database {
             .collect())
     }
 
-    /// What has changed since a time, and of the packages `known` to the trust database.
+    /// The packages that have changed since a time, and those of `known` (from the trust database) that are gone.
     ///
-    /// The time of change is asked for, not that of modification: that of a `md5sums` is when the package was built.
-    /// Take `since` from before the last import began, so that what changed meanwhile isn't missed.
+    /// The time of change is used, not that of modification: a `md5sums` file's time of modification is when the
+    /// package was built. Take `since` from before the last import began, so that changes during the import aren't
+    /// missed.
     #[must_use]
     pub fn changed<'a>(&self, since: SystemTime, known: impl IntoIterator<Item = &'a [u8]>) -> Changed {
-        // A file system's times lag behind the clock by up to a tick.
+        // A file system's times lag behind the clock by up to one tick.
         let since = since.checked_sub(Duration::from_secs(1)).unwrap_or(since);
         let since = since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let known: HashSet<&[u8]> = known.into_iter().collect();
@@ -188,7 +189,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(failed)
 }
 
-/// The installed packages of `status`; `names` are the files in `info`.
+/// The installed packages of `status`. `names` are the files in `info`.
 fn parse_status(text: &[u8], names: &HashSet<Vec<u8>>) -> Vec<Package> {
     let mut packages = Vec::new();
     let (mut name, mut architecture, mut installed) = (Vec::new(), Vec::new(), false);
@@ -199,7 +200,7 @@ fn parse_status(text: &[u8], names: &HashSet<Vec<u8>>) -> Vec<Package> {
             let with = [&name[..], b":", &architecture].concat();
             let listed = |name: &[u8]| names.contains(&[name, b".list"].concat());
             let name = if listed(&with) { with } else { name };
-            // Without a slash, which would lead out of `info`.
+            // A slash in the name would lead out of `info`.
             if installed && listed(&name) && !name.contains(&b'/') {
                 packages.push(Package { name, configuration: std::mem::take(&mut configuration) });
             }
@@ -222,7 +223,7 @@ fn parse_status(text: &[u8], names: &HashSet<Vec<u8>>) -> Vec<Package> {
         } else if field.eq_ignore_ascii_case(b"Architecture") {
             architecture = value.to_vec();
         } else if field.eq_ignore_ascii_case(b"Status") {
-            // Also while it is being installed: its files are there, and have to have their MD5 anyway.
+            // Also while a package is being installed: its files exist, and must have their MD5 anyway.
             let state = value.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
             installed = [
                 &b"installed"[..],
@@ -237,7 +238,7 @@ fn parse_status(text: &[u8], names: &HashSet<Vec<u8>>) -> Vec<Package> {
     packages
 }
 
-/// ` /etc/file MD5` with perhaps ` obsolete` or ` remove-on-upgrade` behind it.
+/// Parses ` /etc/file MD5` with an optional ` obsolete` or ` remove-on-upgrade` behind it.
 fn parse_configuration(line: &[u8]) -> Option<(Vec<u8>, [u8; 16])> {
     let mut line = line.trim_ascii();
     for flag in [&b" obsolete"[..], b" remove-on-upgrade"] {
@@ -248,8 +249,8 @@ fn parse_configuration(line: &[u8]) -> Option<(Vec<u8>, [u8; 16])> {
     Some((line[..space].to_vec(), md5))
 }
 
-/// Packages of which `status` doesn't know yet: dpkg keeps what it has just done in `updates` for a while. Those that it has
-/// removed but for their configuration have no MD5s any more.
+/// Packages that `status` doesn't list yet, because dpkg keeps its latest changes in `updates` for a while. Packages
+/// that were removed except for their configuration have no MD5s any more.
 fn under_way(known: &[Package], names: &HashSet<Vec<u8>>) -> Vec<Package> {
     let known: HashSet<&[u8]> = known.iter().map(|package| &package.name[..]).collect();
     let has_sums = |name: &[u8]| names.contains(&[name, b".md5sums"].concat());
@@ -263,7 +264,7 @@ fn under_way(known: &[Package], names: &HashSet<Vec<u8>>) -> Vec<Package> {
     packages
 }
 
-/// `MD5  path/without/slash` each.
+/// Lines of `MD5  path/without/slash`.
 fn parse_sums(text: &[u8]) -> HashMap<Vec<u8>, [u8; 16]> {
     let lines = text.split(|byte| *byte == b'\n');
     lines
@@ -277,7 +278,7 @@ fn parse_sums(text: &[u8]) -> HashMap<Vec<u8>, [u8; 16]> {
         .collect()
 }
 
-/// Three lines each: from, to, and the package that diverts (`:` for the administrator).
+/// Three lines for each: from, to, and the package that diverts (`:` for the administrator).
 fn parse_diversions(text: &[u8]) -> HashMap<Vec<u8>, (Vec<u8>, Vec<u8>)> {
     let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
     let triples = lines.as_chunks::<3>().0.iter();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Editing trust files: adding, deleting and measuring files anew.
+//! Edits trust files: adds and deletes files, and measures them again.
 //!
-//! The set of trust files is one file and all files of a directory beside it (`fapolicyd.trust` and `trust.d`). Who
-//! edits holds a lock on the directory that the one file is in, so editors wait for each other. A file is written
-//! beside, synchronised and renamed; comments, order, owner, mode and lines that can't be read stay as they were.
+//! The set of trust files is one main file and all files of a directory beside it (`fapolicyd.trust` and `trust.d`). An
+//! editor holds a lock on the directory with the main file, so editors wait for each other. A file is written under
+//! another name, synchronized and renamed. Comments, order, owner, mode and lines that can't be read stay unchanged.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -22,7 +22,7 @@ use super::trust_file::{self, Named, Version, header, parse_line, version};
 /// A trust file can't be edited or read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file system.
+    /// A file system operation failed.
     #[error("can't {operation} {path}: {source}")]
     File {
         /// What can't be done.
@@ -85,16 +85,16 @@ pub struct Mistake {
     pub error: trust_file::Error,
 }
 
-/// All that trust files say.
+/// The content of all trust files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
-    /// What they name; of a path that several name, all are here.
+    /// The files that they name. If several trust files name a path, all its records are here.
     pub records: Vec<Record>,
-    /// The lines that can't be read. Whoever imports decides whether to go on without them.
+    /// The lines that can't be read. The importer decides whether to continue without them.
     pub mistakes: Vec<Mistake>,
 }
 
-/// The right to edit trust files; others wait meanwhile.
+/// The right to edit trust files. Other editors wait until it is dropped.
 pub struct Editor {
     files: TrustFiles,
     lock: File,
@@ -102,27 +102,27 @@ pub struct Editor {
     helper: Option<Helper>,
 }
 
-/// Hashes a file that this process may not read, and that is open for nothing (`O_PATH`).
+/// Hashes a file that this process may not read. The descriptor is opened with `O_PATH`.
 pub type Helper = Box<dyn FnMut(BorrowedFd<'_>) -> Result<Measured, measure::Error>>;
 
-/// What became of the files that an update was about.
+/// The result of an update.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Updated {
-    /// How many were measured anew.
+    /// How many files were measured again.
     pub updated: usize,
-    /// Those that couldn't be, for instance because they are gone; what was said of them stays.
+    /// Files that couldn't be measured, for example because they are gone. Their lines stay unchanged.
     pub kept: Vec<Vec<u8>>,
 }
 
 impl TrustFiles {
-    /// One file, and a directory of more; neither has to be there.
+    /// One main file, and a directory of more. Neither has to exist.
     #[must_use]
     pub fn new(main: &Path, directory: &Path) -> Self {
         Self { main: main.into(), directory: directory.into() }
     }
 
-    /// All of them that are there: the one file, then those of the directory by name. Names that begin with a dot,
-    /// as files that are being written have, don't count.
+    /// The trust files that exist: the main file, then those of the directory by name. Names that begin with a dot are
+    /// skipped: files that are being written have such names.
     ///
     /// # Errors
     ///
@@ -149,11 +149,11 @@ impl TrustFiles {
         Ok(more)
     }
 
-    /// Reads all of them.
+    /// Reads all trust files.
     ///
     /// # Errors
     ///
-    /// If one can't be read; lines that can't be are in the result.
+    /// If a file can't be read. Lines that can't be read are in the result.
     pub fn read(&self) -> Result<Said, Error> {
         let mut said = Said::default();
         self.each::<Error>(|read| {
@@ -166,16 +166,17 @@ impl TrustFiles {
         Ok(said)
     }
 
-    /// Reads all of them, and tells what each line says, until `tell` fails. Memory grows by some bytes for a line.
+    /// Reads all trust files, and calls `tell` for each line, until `tell` fails. Memory grows by a few bytes for each
+    /// line.
     ///
     /// # Errors
     ///
-    /// If one can't be read; and what `tell` returns.
+    /// If a file can't be read; and the error of `tell`.
     pub fn each<E: From<Error>>(
         &self,
         mut tell: impl FnMut(Result<Record, Mistake>) -> Result<(), E>,
     ) -> Result<(), E> {
-        /// What reading fails with is ours, what telling fails with the caller's.
+        /// Errors of reading are ours, errors of `tell` are the caller's.
         enum Stop<E> {
             Read(io::Error),
             Told(E),
@@ -206,7 +207,7 @@ impl TrustFiles {
         Ok(())
     }
 
-    /// How many bytes they have together.
+    /// The size of all trust files, in bytes.
     ///
     /// # Errors
     ///
@@ -215,7 +216,7 @@ impl TrustFiles {
         Ok(self.list()?.iter().filter_map(|path| fs::metadata(path).ok()).map(|about| about.len()).sum())
     }
 
-    /// The file of this name in the directory, or the one file if there is no name.
+    /// The file of this name in the directory, or the main file without a name.
     ///
     /// # Errors
     ///
@@ -230,11 +231,11 @@ impl TrustFiles {
         }
     }
 
-    /// Takes the right to edit, after others are done.
+    /// Takes the right to edit. Waits for other editors.
     ///
     /// # Errors
     ///
-    /// If the directory that the one file is in can't be locked.
+    /// If the directory with the main file can't be locked.
     pub fn edit(&self) -> Result<Editor, Error> {
         let directory = parent(&self.main);
         let failed = |source| Error::File { operation: "lock", path: directory.into(), source };
@@ -246,14 +247,14 @@ impl TrustFiles {
 
 impl Drop for Editor {
     fn drop(&mut self) {
-        // Closing isn't enough: see the database's writer.
+        // Closing isn't enough: see `Writer` of the database.
         let _nothing_more_to_do = flock(&self.lock, FlockOperation::Unlock);
     }
 }
 
 impl Editor {
-    /// Files that this process may not read are hashed by `helper` from now on: a guard that enforces refuses root, too, what it
-    /// is to be told to trust.
+    /// From now on `helper` hashes files that this process may not read: a guard that enforces refuses even root to
+    /// read a file that root is about to trust.
     pub fn help_by(&mut self, helper: Helper) {
         self.helper = Some(helper);
     }
@@ -265,13 +266,13 @@ impl Editor {
         }
     }
 
-    /// Adds a file, or all regular files below a directory that `wanted` takes, to the trust file of this name (the
-    /// one file if there is none). Links aren't followed, but that in the path itself. Gives how many were added.
+    /// Adds a file, or all regular files below a directory that `wanted` accepts, to the trust file of this name (the
+    /// main file without a name). Links aren't followed, except in `path` itself. Returns how many were added.
     ///
     /// # Errors
     ///
-    /// If a single file is trusted already (below a directory such files are passed over), can't be measured, or the
-    /// trust file can't hold its name or be written; nothing has changed then.
+    /// If a single file is trusted already (below a directory such files are skipped), can't be measured, or the trust
+    /// file can't hold its name or be written. Nothing has changed then.
     pub fn add(
         &mut self,
         path: &Path,
@@ -330,7 +331,7 @@ impl Editor {
         Ok(new.len())
     }
 
-    /// Deletes a path and all below it, from the trust file of this name, or from all if there is none. Gives how
+    /// Deletes a path and everything below it from the trust file of this name, or from all without a name. Returns how
     /// many lines were deleted.
     ///
     /// # Errors
@@ -345,7 +346,7 @@ impl Editor {
         Ok(deleted)
     }
 
-    /// Measures a path and all below it anew, in the trust file of this name, or in all if there is none.
+    /// Measures a path and everything below it again, in the trust file of this name, or in all without a name.
     ///
     /// # Errors
     ///
@@ -371,7 +372,7 @@ impl Editor {
 }
 
 impl TrustFiles {
-    /// Asks `change` of each line that names `path` or what is below: keep it, replace it, or delete it.
+    /// Calls `change` for each line that names `path` or a path below it: it keeps, replaces or deletes the line.
     fn rewrite(
         &self,
         path: &Path,
@@ -382,7 +383,7 @@ impl TrustFiles {
             None => self.list()?,
             Some(_) => vec![self.named(name)?],
         };
-        // As it was written, or where it leads now; what is gone can be deleted, too.
+        // The path as given, or its real path now. A path that is gone can be deleted, too.
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let is_meant = |named: &[u8]| {
             [path, &real].iter().any(|path| {
@@ -428,7 +429,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(|source| Error::File { operation: "read", path: path.into(), source })
 }
 
-/// Itself, or what is below it; sorted, links left out.
+/// The file itself, or the files below it; sorted, without links.
 fn regular_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |path: &Path| {
         let path = path.to_path_buf();
@@ -453,7 +454,7 @@ fn regular_files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Puts a new file in place of one, with its owner and mode; a new one is root's, and its group may read it.
+/// Replaces a file, and keeps its owner and mode. A new file belongs to root, and its group may read it.
 fn replace(path: &Path, text: &[u8]) -> Result<(), Error> {
     let name = path.file_name().unwrap_or_default().as_bytes();
     let beside = parent(path).join(std::ffi::OsStr::from_bytes(&[b".", name, b".new"].concat()));

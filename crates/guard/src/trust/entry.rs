@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is known of a trusted file: where it is, how large, with which digest, and who says so.
+//! An entry: what is known of a trusted file. It has the path, the size, the digest, and the source that trusts it.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest path in bytes; `PATH_MAX` counts a terminating zero, too.
+/// The longest path in bytes; `PATH_MAX` counts the terminating zero, too.
 pub const LONGEST_PATH: usize = 4095;
 
 /// How a digest is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Algorithm {
-    /// MD5, of package databases that know no better; collisions can be made.
+    /// MD5, for package databases that have only this; collisions can be constructed.
     Md5,
-    /// SHA-1, of IMA's older policies; collisions can be made.
+    /// SHA-1, of IMA's older policies; collisions can be constructed.
     Sha1,
     /// SHA-256, which imports record.
     Sha256,
@@ -23,7 +23,7 @@ pub enum Algorithm {
 /// The digest of a file's content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Digest {
-    /// Nothing but the size is known.
+    /// Only the size is known.
     None,
     /// MD5.
     Md5([u8; 16]),
@@ -35,16 +35,16 @@ pub enum Digest {
     Sha512([u8; 64]),
 }
 
-/// Who says that a file is trusted.
+/// The source that trusts a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// An installed package of dpkg, by name (`bash`, `libc6:amd64`).
     Dpkg(Arc<[u8]>),
     /// An installed package of rpm, by name.
     Rpm(Arc<[u8]>),
-    /// A trust file of the administrator's, by path.
+    /// A trust file of the administrator, by path.
     File(Arc<[u8]>),
-    /// A directory that is trusted as it was when it was imported, by path.
+    /// A trusted directory, by path, with the content that it had when it was imported.
     Directory(Arc<[u8]>),
 }
 
@@ -57,31 +57,31 @@ pub struct Entry {
     pub size: u64,
     /// The digest of its content.
     pub digest: Digest,
-    /// Who says so.
+    /// The source that trusts it.
     pub source: Source,
 }
 
-/// What a file looked like when it was hashed; as long as it looks the same it isn't hashed again.
+/// A file's attributes when it was hashed. As long as they are the same, the file isn't hashed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Seen {
     /// The device that the file is on.
     pub device: u64,
     /// Its inode.
     pub inode: u64,
-    /// When its content changed last, in nanoseconds since 1970.
+    /// The time of its last content change, in nanoseconds since 1970.
     pub modified: i64,
-    /// When anything about it changed last, in nanoseconds since 1970. Nobody can set it.
+    /// The time of its last change of any kind, in nanoseconds since 1970. No user can set it.
     pub changed: i64,
     /// The MD5 that the package gives for it, or zeros.
     pub md5: [u8; 16],
 }
 
-/// What the database keeps of a file.
+/// The database's record of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Record {
     /// The trusted file.
     pub entry: Entry,
-    /// How it looked when it was hashed, if that is worth anything: see [`measure`](super::measure).
+    /// The attributes when it was hashed, if they are worth recording: see [`measure`](super::measure).
     pub seen: Option<Seen>,
 }
 
@@ -99,7 +99,7 @@ impl Algorithm {
 }
 
 impl Digest {
-    /// The digest of `algorithm` with these bytes, or nothing if they are too few or too many.
+    /// The digest of `algorithm` with these bytes; `None` if their number is wrong.
     #[must_use]
     pub fn new(algorithm: Algorithm, bytes: &[u8]) -> Option<Self> {
         Some(match algorithm {
@@ -144,7 +144,7 @@ impl Source {
         }
     }
 
-    /// The kind of source by fapolicyd's names: `debdb`, `rpmdb` or `filedb`.
+    /// The kind of source, by fapolicyd's names: `debdb`, `rpmdb` or `filedb`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ impl Source {
     }
 }
 
-/// Can this be a trusted file's path: absolute, normalised, neither too long nor with a zero in it?
+/// Can this be a trusted file's path: absolute, normalized, not too long, and without a zero byte?
 #[must_use]
 pub fn is_real_path(path: &[u8]) -> bool {
     path.len() <= LONGEST_PATH
@@ -165,7 +165,7 @@ pub fn is_real_path(path: &[u8]) -> bool {
         })
 }
 
-/// Bytes of hexadecimal digits, or nothing if they aren't that.
+/// The bytes of hexadecimal digits; `None` if the text isn't that.
 #[must_use]
 pub fn from_hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
     let value = |digit: u8| match digit {

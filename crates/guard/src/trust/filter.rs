@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The import filter: which files of a source can matter at all.
+//! The import filter: which files of a source are imported.
 //!
-//! The syntax is fapolicyd-filter.conf(5)'s, because its users bring their own. A line is `+` or `-`, a space and a
-//! pattern; a line that is indented by one more space goes on where the one above it ended. Lines are tried from top
-//! to bottom, deeper ones before their parent's own word counts:
+//! The syntax is that of fapolicyd-filter.conf(5), because its users bring their own. A line is `+` or `-`, a space and
+//! a pattern. A line that is indented by one more space continues where the pattern above it ended. Lines are tried
+//! from top to bottom, and deeper lines before their parent's own sign counts:
 //!
-//! - a pattern that ends in `/` is a directory, and its word counts for everything below that no deeper line matches
-//! - any other pattern is a file; if it has deeper lines and none matches, the search goes on behind it
-//! - `*` and `?` match `/`, too; a directory with wildcards takes as many components as it has slashes
-//! - what nothing matches isn't imported
+//! - a pattern that ends in `/` is a directory, and its sign counts for everything below that no deeper line matches
+//! - any other pattern is a file; if it has deeper lines and none matches, the search continues behind it
+//! - `*` and `?` match `/`, too; a directory with wildcards matches as many components as it has slashes
+//! - a path that no line matches isn't imported
 
 use super::entry::is_real_path;
 
@@ -58,7 +58,7 @@ struct Line {
     import: bool,
     pattern: Vec<u8>,
     wild: bool,
-    /// A star and nothing but plain bytes behind it, as most lines are: comparing the end will do.
+    /// The pattern is a star and plain bytes, as in most lines: comparing the end is enough.
     suffix: bool,
     deeper: Vec<Line>,
 }
@@ -66,7 +66,7 @@ struct Line {
 impl Default for Filter {
     /// Palisade's own filter: what can be executed, interpreted or loaded.
     fn default() -> Self {
-        // A test reads it.
+        // A test checks that it parses.
         Self::parse(include_bytes!("../../data/filter.conf")).unwrap_or(Self { lines: Vec::new() })
     }
 }
@@ -83,7 +83,7 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// If a line makes no sense, or there is none.
+    /// If a line is invalid, or there is none.
     pub fn parse(text: &[u8]) -> Result<Self, Error> {
         let mut root = Vec::new();
         let mut last = 0;
@@ -124,7 +124,7 @@ impl Filter {
         if root.is_empty() { Err(Error::Empty) } else { Ok(Self { lines: root }) }
     }
 
-    /// Is a file of this path imported? Paths that aren't absolute and normalised never are.
+    /// Is a file with this path imported? Paths that aren't absolute and normalized never are.
     #[must_use]
     pub fn imports(&self, path: &[u8]) -> bool {
         is_real_path(path) && decide(&self.lines, path).unwrap_or(false)
@@ -144,7 +144,7 @@ fn decide(lines: &[Line], rest: &[u8]) -> Option<bool> {
 }
 
 impl Line {
-    /// What remains of `rest` behind this line's pattern, if it matches.
+    /// The rest of `rest` behind this line's pattern, if it matches.
     fn matches<'a>(&self, rest: &'a [u8]) -> Option<&'a [u8]> {
         if !self.wild {
             return rest.strip_prefix(&self.pattern[..]);
@@ -163,37 +163,10 @@ impl Line {
 
 /// Does a pattern of `*`, `?`, `[…]` and `\` match all of a text? No character is special in the text.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut at, mut in_text) = (0, 0);
-    // Behind the last star, and what of the text it is tried on next.
-    let mut star = None;
-    loop {
-        if pattern.get(at) == Some(&b'*') {
-            at += 1;
-            star = Some((at, in_text));
-            continue;
-        }
-        match text.get(in_text) {
-            None if at == pattern.len() => return true,
-            Some(byte) => {
-                if let Some(length) = one(&pattern[at..], *byte) {
-                    at += length;
-                    in_text += 1;
-                    continue;
-                }
-            }
-            None => (),
-        }
-        match star {
-            Some((behind, tried)) if tried < text.len() => {
-                star = Some((behind, tried + 1));
-                (at, in_text) = (behind, tried + 1);
-            }
-            _ => return false,
-        }
-    }
+    palisade_text::wildcard(pattern, text, one, |_byte| true)
 }
 
-/// How much of a pattern stands for one byte, if it stands for this one.
+/// How many bytes of the pattern match this one byte, if it matches.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -207,7 +180,7 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// How long a class is behind its `[`, and whether the byte is in it; nothing if it isn't closed.
+/// The length of a class behind its `[`, and whether the byte is in it; `None` if it isn't closed.
 fn class(set: &[u8], byte: u8) -> Option<(usize, bool)> {
     let negated = matches!(set.first(), Some(b'!' | b'^'));
     let mut at = usize::from(negated);
@@ -262,7 +235,7 @@ mod tests {
         assert!(!imported(filter, "/usr/src/linux-6/kernel/fork.c"));
         assert!(imported(filter, "/usr/src/linux-6/x/tools/objtool/objtool"));
         assert!(!imported(filter, "/usr/src/linux-6/x/scripts/a.c"));
-        // A file pattern with deeper lines of which none matches: what the directory says counts.
+        // A file pattern with deeper lines, none of which matches: the sign of the directory counts.
         assert!(!imported(filter, "/usr/src/linux-6/x/scripts/a.sh"));
         assert!(imported(filter, "/usr/src/file"));
     }

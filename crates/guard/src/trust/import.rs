@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Importing packages and directories: which files there are, hashed on all cores.
+//! Imports packages and directories: lists their files, and hashes them on all cores.
 //!
-//! One thread reads lists and directories, as many as there are cores hash, and whoever called is told what came of
-//! each file, in no particular order. Between them are short queues, so memory doesn't grow with the number of files.
-//! A file of a package is trusted if it has the MD5 that the package gives; recorded is its SHA-256.
+//! One thread reads lists and directories, and as many threads as there are cores hash. The caller gets the result for
+//! each file, in no particular order. Between the threads are short queues, so memory doesn't grow with the number of
+//! files. A package's file is trusted if it has the MD5 that the package gives; its SHA-256 is recorded.
 
 use std::fs;
 use std::num::NonZero;
@@ -21,14 +21,14 @@ use super::measure::{self, Meter, looks};
 use super::real_path::{RealPaths, below};
 use super::rpm;
 
-/// How many files go from thread to thread at once.
+/// How many files a thread passes on at once.
 const BATCH: usize = 64;
-/// How many batches wait in a queue.
+/// How many batches a queue holds.
 const QUEUE: usize = 16;
-/// How deep a directory is looked into.
+/// The deepest nesting of directories that is read.
 const DEEPEST: usize = 64;
 
-/// An import can't be done, or not to its end.
+/// An import failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// dpkg's database can't be read.
@@ -56,87 +56,87 @@ pub enum Error {
     },
 }
 
-/// What shall be imported.
+/// What to import.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The root directory: `/` but in tests.
+    /// The root directory: `/`, except in tests.
     pub root: PathBuf,
-    /// Which files can matter.
+    /// Which files are imported.
     pub filter: Filter,
-    /// Where they are from.
+    /// The sources of the files.
     pub from: Vec<Origin>,
-    /// Hash files that look as they did, too.
+    /// Hash all files, even if they look unchanged.
     pub hard: bool,
     /// The most files to hash.
     pub most: u64,
-    /// How many threads hash; as many as there are cores if none is said.
+    /// How many threads hash; by default as many as there are cores.
     pub threads: Option<NonZero<usize>>,
 }
 
-/// Where files are from.
+/// A source of files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
     /// All packages of dpkg.
     Packages,
-    /// Only these.
+    /// Only these packages of dpkg.
     SomePackages(Vec<Vec<u8>>),
-    /// All packages of rpm: its digests are strong, so nothing is hashed.
+    /// All packages of rpm. Their digests are strong, so nothing is hashed.
     Rpm,
-    /// A directory and all below, links not followed: what may be executed, and libraries (`*.so*`).
+    /// A directory and everything below, links not followed: files that may be executed, and libraries (`*.so*`).
     Executables(PathBuf),
-    /// A directory and all below, links not followed: what the filter imports.
+    /// A directory and everything below, links not followed: what the filter imports.
     Directory(PathBuf),
 }
 
-/// What came of a file.
+/// The result for a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// It is trusted.
+    /// The file is trusted.
     Trusted(Record),
-    /// It isn't as its package says: not trusted.
+    /// The file differs from what its package says: not trusted.
     Differs {
         /// Where it is.
         path: Vec<u8>,
-        /// Whose it is.
+        /// The source that lists it.
         source: Source,
         /// The digest that the package gives.
         expected: Digest,
         /// The digest that it has.
         found: Digest,
     },
-    /// It may not be read by who imports; somebody with more rights has to hash it.
+    /// The importing process may not read the file. A process with more rights has to hash it.
     Unreadable {
         /// Where it is.
         path: Vec<u8>,
-        /// Whose it is.
+        /// The source that lists it.
         source: Source,
         /// The MD5 that the package gives.
         md5: Option<[u8; 16]>,
     },
-    /// It is listed, but not there, or not as a file; or it changed while it was read: not trusted.
+    /// The file is listed, but is missing, or isn't a regular file, or changed while it was read: not trusted.
     Missing {
         /// Where it is.
         path: Vec<u8>,
-        /// Whose it is.
+        /// The source that lists it.
         source: Source,
     },
-    /// Its package gives no MD5 of it: not trusted.
+    /// The file's package gives no MD5 for it: not trusted.
     Undigested {
         /// Where it is.
         path: Vec<u8>,
-        /// Whose it is.
+        /// The source that lists it.
         source: Source,
     },
-    /// How far it has come.
+    /// The progress.
     Progress(Progress),
 }
 
-/// How far an import has come.
+/// The progress of an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// How many files are done.
     pub done: u64,
-    /// How many were found so far; more come until reading the lists has ended.
+    /// How many files were found so far. The number grows until all lists are read.
     pub total: u64,
     /// How many bytes were hashed.
     pub bytes: u64,
@@ -156,12 +156,12 @@ struct Batch {
     bytes: u64,
 }
 
-/// Imports, and calls `each` with what came of each file, and now and then with the progress; until `each` fails.
+/// Imports, and calls `each` with the result for each file, and now and then with the progress, until `each` fails.
 /// `previous` is the database of the last import: its files aren't hashed again if they look the same.
 ///
 /// # Errors
 ///
-/// If lists or directories can't be read; and what `each` returns.
+/// If lists or directories can't be read; and the error of `each`.
 pub fn import<E: From<Error>>(
     request: &Request,
     previous: Option<&Base>,
@@ -178,7 +178,7 @@ pub fn import<E: From<Error>>(
             let (to_hash, results) = (to_hash.clone(), results.clone());
             scope.spawn(move || work(&request.root, previous, &to_hash, &results));
         }
-        // Only the workers hold the queue now: when all of them are gone, whoever finds files is told.
+        // Only the workers hold the queue now. When all of them have ended, the finder gets an error.
         drop(to_hash);
         let finder = scope.spawn(move || {
             let paths = RealPaths::new(&request.root);
@@ -231,12 +231,12 @@ fn work(
     }
 }
 
-/// The record of the last import, if the file looks as it did then and its package says the same of it.
+/// The record of the last import, if the file looks as it did then and its package gives the same digest.
 fn known(root: &Path, previous: &Base, candidate: &Candidate) -> Option<Record> {
     let about = fs::symlink_metadata(below(root, &candidate.path)).ok().filter(fs::Metadata::is_file)?;
     let looks = looks(&about, candidate.md5.unwrap_or_default());
     let mut found = None;
-    // A record that can't be read is no reason not to hash the file.
+    // If a record can't be read, the file is hashed.
     let _damaged = previous.find(&candidate.path, |raw, source| {
         let same = raw.seen == Some(looks) && raw.size == about.len() && *source == candidate.source;
         if same && matches!(raw.digest, Digest::Sha256(_)) {
@@ -269,13 +269,13 @@ fn judge(meter: &mut Meter, root: &Path, candidate: Candidate, bytes: &mut u64) 
     }
 }
 
-/// Hashes a file that a loader could not read, with the rights of who calls.
+/// Hashes a file that a loader could not read, with the rights of the calling process.
 #[must_use]
 pub fn judge_unreadable(root: &Path, path: Vec<u8>, source: Source, md5: Option<[u8; 16]>) -> Event {
     judge(&mut Meter::default(), root, Candidate { path, md5, source }, &mut 0)
 }
 
-/// Whoever hashes has gone: the reason is known elsewhere.
+/// The hashing threads have ended. The reason is reported elsewhere.
 struct Gone;
 
 enum Stop {

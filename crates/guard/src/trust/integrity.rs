@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Is an open file the one that is trusted?
+//! Checks whether an open file is the one that is trusted.
 
 use std::fs::File;
 use std::io;
@@ -13,10 +13,10 @@ use super::entry::{Algorithm, Digest, Source};
 use super::measure::{self, Meter};
 use super::store::{self, Store};
 
-/// What has to be right of a trusted file besides its path.
+/// What must match for a trusted file, in addition to its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Integrity {
-    /// Nothing: who can write the file can make anything of it.
+    /// Nothing: a process that can write the file can change it in any way.
     None,
     /// Its size.
     #[default]
@@ -25,49 +25,49 @@ pub enum Integrity {
     Ima,
     /// Its size and its digest, computed from its content.
     Sha256,
-    /// The same, of content that fs-verity protects: nobody can change it any more.
+    /// The same, and fs-verity protects the content: no process can change it any more.
     Verity,
 }
 
-/// What the database says of an open file.
+/// The database's answer about an open file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// It is trusted.
+    /// The file is trusted.
     Trusted {
-        /// By whom.
+        /// The source that trusts it.
         source: Source,
     },
-    /// Its path isn't in the database.
+    /// The file's path isn't in the database.
     Unknown,
-    /// Its path is, but it isn't as it should be.
+    /// The file's path is in the database, but the file differs.
     Changed {
-        /// What it should be; the last of several.
+        /// The expected state; the last one of several.
         expected: State,
-        /// What it is.
+        /// The actual state.
         found: State,
     },
 }
 
-/// What is compared of a file.
+/// A property of a file that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// How many bytes it has.
     Size(u64),
-    /// Its digest; [`Digest::None`] if it can't be had.
+    /// Its digest; [`Digest::None`] if it can't be computed.
     Digest(Digest),
 }
 
-/// What can be asked of an open file. Hashing it is asked for at most once for each algorithm, and last.
+/// The properties of an open file. A digest is asked for last, and at most once for each algorithm.
 pub trait Content {
     /// How many bytes it has.
     fn size(&self) -> u64;
-    /// The digest of its content; nothing if that can't be computed.
+    /// The digest of its content; [`Digest::None`] if it can't be computed.
     ///
     /// # Errors
     ///
     /// If it can't be read.
     fn digest(&mut self, algorithm: Algorithm) -> io::Result<Digest>;
-    /// The digest that IMA keeps with it, if it does.
+    /// The digest that IMA stores with it, if there is one.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ pub trait Content {
     fn verity(&mut self) -> io::Result<Option<Digest>>;
 }
 
-/// A file can't be checked: whoever asks has to take it for untrusted.
+/// A file can't be checked. The caller must treat it as untrusted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The database.
@@ -100,7 +100,7 @@ pub enum Error {
 impl Store {
     /// Is the open file `content`, whose real path is `path`, trusted?
     ///
-    /// If several sources trust the path, it has to be as one of them says. From memory alone, in less than a
+    /// If several sources trust the path, the file must match one of them. This uses only memory, and takes less than a
     /// microsecond, unless a digest is asked for.
     ///
     /// # Errors
@@ -159,7 +159,7 @@ struct Digests<'a, C> {
 }
 
 impl<C: Content> Digests<'_, C> {
-    /// The file's digest to compare with this one.
+    /// The file's digest, to compare with the expected one.
     fn of(&mut self, integrity: Integrity, expected: &Digest) -> io::Result<Digest> {
         if integrity == Integrity::Ima {
             return Ok(self.content.ima()?.unwrap_or(Digest::None));
@@ -181,7 +181,7 @@ impl<C: Content> Digests<'_, C> {
     }
 }
 
-/// An open file of which everything is asked of the kernel.
+/// An open file whose properties come from the kernel.
 #[derive(Debug)]
 pub struct OnDisk<'a> {
     file: &'a File,
@@ -227,7 +227,7 @@ impl Content for OnDisk<'_> {
     }
 
     fn verity(&mut self) -> io::Result<Option<Digest>> {
-        // First whether it can still change, then what it is.
+        // First check whether the content can still change, then hash it.
         match verity::measure(self.file.as_fd())? {
             Some(_) => self.digest(Algorithm::Sha256).map(Some),
             None => Ok(None),
@@ -235,11 +235,12 @@ impl Content for OnDisk<'_> {
     }
 }
 
-/// The digest in a `security.ima` attribute, if there is one that can be compared.
+/// The digest in a `security.ima` attribute, if it can be compared.
 ///
-/// Its first byte is 4 for a digest with its algorithm (`IMA_XATTR_DIGEST_NG` in Linux's
-/// security/integrity/integrity.h), its second the algorithm (`enum hash_algo` in include/uapi/linux/hash_info.h), the
-/// rest the digest. Signatures and the old form without an algorithm aren't compared.
+/// The first byte is 4 for a digest with its algorithm (`IMA_XATTR_DIGEST_NG` in Linux's
+/// security/integrity/integrity.h). The second byte is the algorithm (`enum hash_algo` in
+/// include/uapi/linux/hash_info.h), the rest the digest. Signatures and the old form without an algorithm aren't
+/// compared.
 #[must_use]
 pub fn parse_ima(value: &[u8]) -> Option<Digest> {
     let [4, algorithm, digest @ ..] = value else { return None };

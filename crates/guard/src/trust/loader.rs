@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Importing in a process of its own, which needs no rights: what it says comes as bounded records on a pipe.
+//! Imports in a separate process that needs no rights. It sends its results as bounded records through a pipe.
 //!
-//! The loader reads what packages and directories hold, which is a lot of foreign input, as a user who owns nothing;
-//! its parent checks form, paths and limits of each record before it is recorded. A compromised loader can
-//! still lie about digests. It can't make the parent write anything but records.
+//! The loader reads the content of packages and directories, which is a lot of foreign input, as a user who owns no
+//! files. Its parent checks form, paths and limits of each record before recording it. A compromised loader can still
+//! report wrong digests. It can't make the parent write anything but records.
 //!
-//! A frame is its length (4 bytes, little-endian), a kind, and what the kind needs; the last frame says how many came.
+//! A frame is its length (4 bytes, little-endian), a kind, and the fields of that kind. The last frame has the number
+//! of frames.
 
 use std::io::{self, Read, Write};
 
@@ -14,7 +15,7 @@ use super::entry::{Algorithm, Digest, Entry, Record, Source, is_real_path};
 use super::import::{self, Event, Progress, Request, import};
 use super::record::{self, Raw};
 
-/// How a loader's words begin.
+/// The first bytes of a loader's output.
 const MAGIC: [u8; 8] = *b"PALLOAD1";
 /// The longest name of a source, in bytes.
 const LONGEST_NAME: usize = 4096;
@@ -34,46 +35,46 @@ mod kind {
     pub(super) const FAILED: u8 = 8;
 }
 
-/// A loader can't do its work.
+/// A loader failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The import.
     #[error(transparent)]
     Import(#[from] import::Error),
-    /// The parent can't be told.
+    /// The parent can't be reached.
     #[error("can't tell the daemon what was found: {0}")]
     Write(#[from] io::Error),
 }
 
-/// What a loader says can't be believed.
+/// A loader's output can't be accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pipe.
     #[error("can't read what the loader says: {0}")]
     Read(#[source] io::Error),
-    /// It ended before it said that it was done.
+    /// The loader ended before its last frame.
     #[error("the loader ended before it was done")]
     Ended,
-    /// It isn't a loader, or of another version.
+    /// The output isn't a loader's, or has another version.
     #[error("what the loader says doesn't begin as it should")]
     Foreign,
-    /// A frame isn't one.
+    /// A frame is malformed.
     #[error("the loader's frame {number} is malformed ({what})")]
     Malformed {
         /// Which frame, from 1 on.
         number: u64,
-        /// What of it.
+        /// The wrong part of it.
         what: &'static str,
     },
-    /// It says more than is allowed.
+    /// The loader sends more than is allowed.
     #[error("the loader says more than {0} things")]
     TooMany(u64),
-    /// It says that it couldn't do its work.
+    /// The loader reports that it failed.
     #[error("the loader failed: {0}")]
     Failed(String),
 }
 
-/// How much a parent listens to.
+/// The limits for a loader's output.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// The most frames.
@@ -89,7 +90,7 @@ impl Default for Limits {
     }
 }
 
-/// Imports, and writes what comes of it to `out`; a failure is told there, too.
+/// Imports, and writes the results to `out`; a failure is written there, too.
 ///
 /// # Errors
 ///
@@ -141,7 +142,8 @@ fn encode(event: &Event, out: &mut Vec<u8>) {
             encode_source(&entry.source, out);
             let raw =
                 Raw { path: &entry.path, size: entry.size, digest: entry.digest, source: 0, seen: *seen };
-            // A path that can't be encoded leaves a frame that the parent refuses; imports have none.
+            // If a path can't be encoded, the frame is incomplete and the parent refuses it. Imports have no such
+            // paths.
             let _refused_there = raw.encode(out);
         }
         Event::Differs { path, source, expected, found } => {
@@ -167,7 +169,7 @@ fn encode(event: &Event, out: &mut Vec<u8>) {
     }
 }
 
-/// What a loader says, one thing after the other; ends after an error.
+/// The records of a loader, one after the other; ends after an error.
 #[derive(Debug)]
 pub struct Received<R> {
     input: io::BufReader<R>,
@@ -178,7 +180,7 @@ pub struct Received<R> {
     ended: bool,
 }
 
-/// Listens to a loader, and believes nothing: form, paths, sizes and counts are checked.
+/// Receives a loader's output. The loader is not trusted: form, paths, sizes and counts are checked.
 #[must_use]
 pub fn receive<R: Read>(input: R, limits: Limits) -> Received<R> {
     let input = io::BufReader::with_capacity(64 << 10, input);
@@ -263,7 +265,7 @@ fn decode(frame: &[u8], limits: &Limits) -> Result<Event, &'static str> {
         if raw.size > limits.size {
             return Err("its size");
         }
-        // An import says SHA-256, nothing weaker.
+        // An import sends SHA-256 and no weaker digest.
         if raw.digest.algorithm() != Some(Algorithm::Sha256) {
             return Err("its digest");
         }
@@ -281,7 +283,7 @@ fn decode(frame: &[u8], limits: &Limits) -> Result<Event, &'static str> {
             Ok(Event::Differs { path, source, expected: Digest::Md5(*expected), found: Digest::Md5(*found) })
         }
         (kind::UNREADABLE, [flag, md5]) => {
-            // A package's file without its MD5 would be trusted as it is.
+            // Without its MD5 a package's file would be trusted with any content.
             if flag[0] == 0 && matches!(source, Source::Dpkg(_) | Source::Rpm(_)) {
                 return Err("its digest");
             }
@@ -293,14 +295,14 @@ fn decode(frame: &[u8], limits: &Limits) -> Result<Event, &'static str> {
     }
 }
 
-/// A loader speaks for packages and directories; trust files are the administrator's own.
+/// A loader may name only packages and directories; trust files belong to the administrator.
 fn check_source(source: &Source) -> Result<(), &'static str> {
     let good = match source {
         Source::Dpkg(name) => {
             let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.:".contains(byte);
             !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(allowed)
         }
-        // Names of rpm's packages have a few characters more.
+        // Names of rpm's packages may contain a few more characters.
         Source::Rpm(name) => {
             let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-._~^%()".contains(byte);
             !name.is_empty() && name.len() <= LONGEST_NAME && name.iter().all(allowed)

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hashing a file, and knowing when that needn't be done again.
+//! Hashes files, and knows when a file needn't be hashed again.
 //!
-//! A file that looks as it did when it was hashed ([`Seen`]) is taken for unchanged: same device, inode, size, time
-//! of modification and time of change. The last can't be set by anyone, not even root, short of changing the clock or
-//! the disk below the file system. Three gaps are closed by not recording the looks at all, so that such a file is
-//! hashed anew each time:
+//! A file that looks as it did when it was hashed ([`Seen`]) counts as unchanged: same device, inode, size, time of
+//! modification and time of change. No user can set the last one, not even root, except by changing the clock or the
+//! disk below the file system. There are three gaps. Where one applies, the looks aren't recorded, so that the file is
+//! hashed again each time:
 //!
-//! - Times have a grain: ticks of 1–10 ms before Linux 6.13's multigrain time stamps, a second on some file systems.
-//!   A file that changed in the [`SETTLED`] time before it was hashed could change again without looking different.
-//! - Who has a file mapped for writing changes it later without its times being renewed at once. So only files that
-//!   root owns and nobody else may write are recorded: it takes root to change them, who can change this database.
+//! - Times have a granularity: ticks of 1–10 ms before Linux 6.13's multigrain time stamps, a second on some file
+//!   systems. A file that changed in the [`SETTLED`] time before it was hashed could change again without looking
+//!   different.
+//! - A process that has a file mapped for writing can change it later without updating its times at once. So only files
+//!   that root owns and no other user may write are recorded. Changing them takes root, and root can change this
+//!   database, too.
 //! - A file that changes while it is hashed is an error.
 //!
-//! What remains is root's doing (clock, raw disk) or a file system that lies about its times (network, FUSE);
-//! importing with everything hashed again, and [`verify`](super::verify), are for those who want to know.
+//! What remains is changes by root (clock, raw disk) and file systems that report wrong times (network, FUSE). An
+//! import that hashes everything again, and [`verify`](super::verify), detect such changes.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -29,12 +31,12 @@ use sha2::{Digest as _, Sha256};
 
 use super::entry::{Digest, Seen};
 
-/// How long a file has to have been as it is before its looks are worth recording.
+/// How long a file must be unchanged before its looks are worth recording.
 pub const SETTLED: Duration = Duration::from_secs(2);
-/// How much is read at a time, in bytes; also what a worker holds in memory.
+/// How much is read at once, in bytes; also what a worker holds in memory.
 const READ: usize = 128 << 10;
 
-/// A file was hashed.
+/// The result of hashing a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measured {
     /// How many bytes it has.
@@ -80,7 +82,8 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// Hashes the file at `path`, in which no component may be a link; with its MD5 if `md5` is what it should be.
+    /// Hashes the file at `path`, in which no component may be a link. Also computes its MD5 if `md5` is the expected
+    /// one.
     ///
     /// # Errors
     ///
@@ -90,13 +93,13 @@ impl Meter {
         self.measure_open(&file, md5)
     }
 
-    /// The same for a file that may be open for nothing (`O_PATH`).
+    /// The same for a file that may be opened with `O_PATH`.
     ///
     /// # Errors
     ///
     /// As for [`Meter::measure`].
     pub fn measure_path(&mut self, file: BorrowedFd<'_>) -> Result<Measured, Error> {
-        // Opening something else could wait, or do something.
+        // Opening a file of another type could block, or have side effects.
         let kind = FileType::from_raw_mode(
             rustix::fs::fstat(file).map_err(|errno| Error::Read(errno.into()))?.st_mode,
         );
@@ -107,7 +110,7 @@ impl Meter {
         self.measure_open(&file, None)
     }
 
-    /// The same for an open file, from where it stands.
+    /// The same for an open file, from its current position.
     ///
     /// # Errors
     ///
@@ -151,7 +154,7 @@ impl Meter {
     }
 }
 
-/// How a file looks that should have this MD5, or zeros.
+/// The looks of a file whose expected MD5 is `md5`, or zeros.
 #[must_use]
 pub fn looks(about: &Metadata, md5: [u8; 16]) -> Seen {
     let nanoseconds = |seconds: i64, more: i64| seconds.saturating_mul(1_000_000_000).saturating_add(more);
@@ -171,16 +174,16 @@ fn is_settled(about: &Metadata, seen: &Seen, started: SystemTime) -> bool {
     about.uid() == 0 && about.mode() & 0o022 == 0 && long_ago(seen.changed) && long_ago(seen.modified)
 }
 
-/// Finds a file without opening it, which nobody is asked about. Links aren't followed.
+/// Finds a file without opening it, so that the guard gets no question. Links aren't followed.
 ///
 /// # Errors
 ///
-/// If it isn't there.
+/// If it doesn't exist.
 pub fn find(path: &Path) -> Result<OwnedFd, Error> {
     open_with(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).map(OwnedFd::from)
 }
 
-/// Opens a file to hash it: links aren't followed, devices and pipes aren't waited for.
+/// Opens a file to hash it. Links aren't followed, and devices and pipes can't block.
 fn open(path: &Path) -> Result<File, Error> {
     open_with(path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where files really are, below a root directory.
+//! Finds the real paths of files below a root directory.
 //!
-//! Packages still list `/bin/ls` where `/bin` is a link to `/usr/bin`; look-ups are by the path that the kernel tells,
-//! which has no links in it. Directories are resolved once each; a file's last component is never followed.
+//! Packages still list `/bin/ls` where `/bin` is a link to `/usr/bin`, but look-ups use the path that the kernel
+//! returns, which has no links. Each directory is resolved once. A file's last component is never followed.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// As many links as the kernel follows in one path.
+/// The most links in one path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// Resolves directories below a root, and remembers them.
@@ -27,7 +27,8 @@ impl RealPaths {
         Self { root: root.into(), known: HashMap::new() }
     }
 
-    /// Where the file of this absolute path is, links in its directory followed; nothing if that isn't there.
+    /// The real path of the file with this absolute path, with links in its directory followed; `None` if the directory
+    /// doesn't exist.
     pub fn of(&mut self, path: &[u8]) -> Option<Vec<u8>> {
         let slash = path.iter().rposition(|byte| *byte == b'/')?;
         let (directory, name) = (&path[..slash], &path[slash + 1..]);
@@ -42,7 +43,7 @@ impl RealPaths {
         Some([real, b"/", name].concat())
     }
 
-    /// The same path as the kernel has to be told.
+    /// The same path below the root, for system calls.
     #[must_use]
     pub fn on_disk(&self, path: &[u8]) -> PathBuf {
         below(&self.root, path)

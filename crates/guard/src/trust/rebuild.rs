@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The trust database made anew, of packages, directories and trust files, by whoever calls; palisaded has loaders.
+//! Rebuilds the trust database from packages, directories and trust files, in the calling process; palisaded uses
+//! loaders.
 
 use super::base::Base;
 use super::edit::{self, Mistake, TrustFiles};
@@ -10,7 +11,7 @@ use super::{build, rpm};
 use crate::settings::{TrustFrom, TrustSettings};
 use std::path::Path;
 
-/// More files than any host has.
+/// A limit that no host reaches.
 const MOST: u64 = 20_000_000;
 
 /// Why there is no new database.
@@ -30,34 +31,35 @@ pub enum Error {
     Import(#[from] import::Error),
 }
 
-/// What there is to tell meanwhile.
+/// Messages during a rebuild.
 #[derive(Debug)]
 pub enum Told<'t> {
     /// A line of a trust file that can't be read.
     Mistake(&'t Mistake),
-    /// How far it has come with packages and directories.
+    /// The progress with packages and directories.
     Progress(&'t Progress),
-    /// So many files aren't as their packages say, and so not trusted; more than none.
+    /// How many files differ from what their packages say, and so aren't trusted; more than zero.
     Differing(u64),
 }
 
-/// What the database is made of.
+/// The sources of the database.
 #[derive(Debug)]
 pub struct Sources<'s> {
     /// The settings.
     pub settings: &'s TrustSettings,
     /// The administrator's trust files.
     pub files: &'s TrustFiles,
-    /// Hash also what looks as it did.
+    /// Also hash files that look unchanged.
     pub everything: bool,
 }
 
 impl Sources<'_> {
-    /// Makes the database at `location` anew: how many files are trusted. `filter` is asked for if there are packages or
-    /// directories: which of their files can matter.
+    /// Rebuilds the database at `location`. Returns how many files are trusted. `filter` is called if there are
+    /// packages or directories; it returns which of their files are imported.
     ///
     /// # Errors
-    /// When somebody else is writing it, when a source can't be read, when it can't be written, and those of `filter`.
+    /// If another process writes the database, a source can't be read, or the database can't be written; and the errors
+    /// of `filter`.
     pub fn rebuild<E: From<Error>>(
         &self,
         location: &Location,
@@ -109,7 +111,8 @@ impl Sources<'_> {
         if sources.contains(&TrustFrom::Dpkg) && Path::new("/var/lib/dpkg/status").exists() {
             from.push(Origin::Packages);
         }
-        // A host may have both, or neither; a database that can't be read is an error that is told.
+        // A host may have both package managers, or neither. A database that can't be read is an error that is
+        // reported.
         if sources.contains(&TrustFrom::Rpm) && matches!(rpm::find(Path::new("/")), Ok(Some(_)) | Err(_)) {
             from.push(Origin::Rpm);
         }

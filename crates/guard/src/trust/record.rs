@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records as bytes: the same in the database, in its write-ahead log and on the way from the loader.
+//! Records as bytes: the same form in the database, in its write-ahead log and in the loader's output.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | 0 or 48 | looks: device, inode, modified, changed, the package's MD5 |
 //! | the rest | path |
 //!
-//! Numbers are little-endian. The checksum finds what disks and kernels do to bytes, not what people do: who may
-//! write the database may write its checksums.
+//! Numbers are little-endian. The checksum detects errors of disks and kernels, not deliberate changes: a process that
+//! may write the database can also write valid checksums.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -26,22 +26,22 @@ const FIXED: usize = 20;
 const SEEN: usize = 48;
 /// The longest record in bytes.
 pub const LONGEST: usize = FIXED + 64 + SEEN + LONGEST_PATH;
-/// The shortest record in bytes: a path of two.
+/// The shortest record in bytes: it has a path of two bytes.
 pub const SHORTEST: usize = FIXED + 2;
 
-/// What of a record isn't as it was written.
+/// Why a record is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// There are fewer bytes than the record says.
     #[error("it ends too early")]
     Short,
-    /// The checksum is another.
+    /// The checksum is wrong.
     #[error("its checksum is wrong")]
     Checksum,
-    /// There is no such digest.
+    /// The kind of digest is unknown.
     #[error("its digest is of an unknown kind, {0}")]
     Digest(u8),
-    /// There are no such flags.
+    /// The flags are unknown.
     #[error("its flags are unknown, {0}")]
     Flags(u8),
     /// The path isn't absolute and normalised.
@@ -109,7 +109,7 @@ impl<'a> Raw<'a> {
     ///
     /// # Errors
     ///
-    /// If it isn't one, or not all of it is there.
+    /// If it isn't a record, or isn't complete.
     pub fn decode(bytes: &'a [u8]) -> Result<(Self, usize), Malformed> {
         let whole = length(bytes)?;
         let bytes = bytes.get(..whole).ok_or(Malformed::Short)?;
@@ -146,7 +146,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// How many bytes the record at the beginning of `bytes` has, by its own word.
+/// The length of the record at the beginning of `bytes`, as it states itself.
 ///
 /// # Errors
 ///
@@ -163,7 +163,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Malformed> {
     Ok(*taken)
 }
 
-/// The checksum that is kept of some bytes.
+/// The checksum of some bytes, as records store it.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> [u8; 4] {
     let [a, b, c, d, ..] = xxh3_64(bytes).to_le_bytes();
@@ -224,7 +224,7 @@ mod tests {
     fn any_bytes() {
         bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
             let _read = Raw::decode(bytes);
-            // With a right checksum, so that what comes behind it is looked at, too.
+            // The checksum is right, so that the fields behind it are checked, too.
             let mut right = [&[0; 4][..], &[0; 2], bytes].concat();
             let rest = u16::try_from(right.len() - 4).unwrap_or(u16::MAX);
             right[4..6].copy_from_slice(&rest.to_le_bytes());

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What rpm knows of installed files: SHA-256 and size of each, in the headers of its database.
+//! Reads rpm's database: SHA-256 and size of each installed file, from the headers of packages.
 //!
-//! The database is SQLite since rpm 4.16 (`rpmdb.sqlite`): one row a package, with its header as rpm writes it (RPM's
-//! "Header Structure", <https://rpm-software-management.github.io/rpm/manual/format_header.html>). Older forms aren't
-//! understood.
+//! The database is SQLite since rpm 4.16 (`rpmdb.sqlite`): one row for each package, with its header in rpm's format
+//! (RPM's "Header Structure", <https://rpm-software-management.github.io/rpm/manual/format_header.html>). Older formats
+//! aren't supported.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use rusqlite::{Connection, OpenFlags};
 use super::entry::{Algorithm, Digest, from_hexadecimal};
 use super::real_path::below;
 
-/// Where it is, by age of the distribution.
+/// The paths of the database, on newer and older distributions.
 const DATABASES: &[&[u8]] = &[b"/usr/lib/sysimage/rpm/rpmdb.sqlite", b"/var/lib/rpm/rpmdb.sqlite"];
-/// Databases of older rpm versions, beside them.
+/// Databases of older rpm versions, in the same directories.
 const OLDER: &[&[u8]] =
     &[b"/usr/lib/sysimage/rpm/Packages.db", b"/var/lib/rpm/Packages.db", b"/var/lib/rpm/Packages"];
-/// No header is larger, in bytes (rpm's own limit).
+/// The largest header, in bytes (rpm's own limit).
 const LARGEST: usize = 256 << 20;
-/// `RPMFILE_GHOST`: the package owns it, but doesn't bring it.
+/// `RPMFILE_GHOST`: the package owns the file, but doesn't install it.
 const GHOST: u32 = 1 << 6;
 
 /// rpm's database can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// SQLite says so.
+    /// SQLite's error.
     #[error("can't read rpm's database {path}: {source}")]
     Read {
         /// Where it is.
@@ -34,23 +34,23 @@ pub enum Error {
         /// Why.
         source: rusqlite::Error,
     },
-    /// It is there, but of a form that rpm has given up.
+    /// The database exists, but in a format that rpm has abandoned.
     #[error("can't read rpm's database {path}: it has the form of an rpm before 4.16")]
     Older {
         /// Where it is.
         path: PathBuf,
     },
-    /// A package's header isn't one.
+    /// A package's header is malformed.
     #[error("package {number} of rpm's database {path} is malformed ({what})")]
     Malformed {
         /// Where the database is.
         path: PathBuf,
         /// Which row.
         number: i64,
-        /// What of it.
+        /// The wrong part of it.
         what: &'static str,
     },
-    /// The database can't be looked for.
+    /// The search for the database failed.
     #[error("can't look for rpm's database: {0}")]
     Look(#[from] io::Error),
 }
@@ -71,14 +71,14 @@ pub struct Listed {
 pub struct Package {
     /// Its name.
     pub name: Vec<u8>,
-    /// The files that it brings: no directories, links and ghosts.
+    /// The files that it installs: no directories, links and ghosts.
     pub files: Vec<Listed>,
 }
 
 /// The database below `root`, if there is one.
 ///
 /// # Errors
-/// If there is only one of an older form.
+/// If there is only a database of an older format.
 pub fn find(root: &Path) -> Result<Option<PathBuf>, Error> {
     if let Some(path) = DATABASES.iter().map(|path| below(root, path)).find(|path| path.exists()) {
         return Ok(Some(path));
@@ -91,11 +91,11 @@ pub fn find(root: &Path) -> Result<Option<PathBuf>, Error> {
 
 /// Reads every installed package of the database, and calls `each`, until it fails.
 ///
-/// The file is read as it is, without its log of changes: who reads it may not write there, and rpm puts everything into
-/// the file when it ends. A change makes the caller read again.
+/// The file is read without its write-ahead log, because the reading process may not write there, and rpm moves
+/// everything into the file when it ends. After a change the caller reads again.
 ///
 /// # Errors
-/// If it can't be read; and what `each` returns.
+/// If the database can't be read; and the error of `each`.
 pub fn packages<E: From<Error>>(
     database: &Path,
     mut each: impl FnMut(Package) -> Result<(), E>,
@@ -167,7 +167,7 @@ impl<'a> Header<'a> {
         Ok(Self { index: index.as_chunks().0, data: &data[..bytes] })
     }
 
-    /// The data of a tag from its beginning on, and how many values there are.
+    /// The data of a tag, and how many values there are.
     fn entry(&self, tag: u32, kinds: &[u32]) -> Option<(&'a [u8], usize)> {
         let entry = self.index.iter().find(|entry| word(&entry[..], 0) == Some(tag))?;
         let number = |at| usize::try_from(word(&entry[..], at)?).ok();
@@ -196,18 +196,18 @@ impl<'a> Header<'a> {
     }
 }
 
-/// `PGPHASHALGO_*`: what digests are computed with; MD5 where nothing is said.
+/// `PGPHASHALGO_*`: the algorithm of digests; MD5 if none is given.
 fn algorithm(number: u64) -> Option<Algorithm> {
     match number {
         1 => Some(Algorithm::Md5),
         8 => Some(Algorithm::Sha256),
         10 => Some(Algorithm::Sha512),
-        // SHA-1, SHA-384 and what nobody uses.
+        // SHA-1, SHA-384 and algorithms that no distribution uses.
         _ => None,
     }
 }
 
-/// A package of its header. Files whose digests are of no use are left out.
+/// A package from its header. Files with unusable digests are left out.
 fn package(blob: &[u8]) -> Result<Package, &'static str> {
     let header = Header::parse(blob)?;
     let name = header.strings(tag::NAME).and_then(|mut names| names.next()).ok_or("its name")?.to_vec();

@@ -15,10 +15,10 @@ use super::edit::{self, Mistake, TrustFiles};
 use super::entry::{Digest, Entry, Record, Seen, Source};
 use super::wal::{self, Change, Overlay};
 
-/// As many changed paths make rebuilding worth while.
+/// From this many changed paths on, a rebuild pays off.
 pub const MANY_CHANGES: usize = 20_000;
 
-/// Trust files of so many bytes are read line by line, in bytes.
+/// Trust files of this size in bytes are read line by line.
 const LARGE: u64 = 2 << 20;
 
 /// The trust database can't be read or changed.
@@ -36,7 +36,7 @@ pub enum Error {
     /// The trust files.
     #[error(transparent)]
     Files(#[from] edit::Error),
-    /// The lock can't be had for another reason than that somebody holds it.
+    /// Locking failed, but not because another process holds the lock.
     #[error("can't lock the trust database with {path}: {source}")]
     Lock {
         /// The file that is locked.
@@ -44,7 +44,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Somebody else changes the database.
+    /// Another process changes the database.
     #[error("the trust database is being changed by somebody else, who holds {path}")]
     Locked {
         /// The file that is locked.
@@ -66,7 +66,7 @@ pub struct Store {
     overlay: Overlay,
 }
 
-/// The right to change a trust database; nobody else has it meanwhile.
+/// The right to change a trust database. Only one process has it at a time.
 #[derive(Debug)]
 pub struct Writer {
     location: Location,
@@ -82,7 +82,7 @@ pub struct Found<'a> {
     pub size: u64,
     /// Its digest.
     pub digest: Digest,
-    /// Who says so.
+    /// The source that trusts the file.
     pub source: &'a Source,
     /// How it looked when it was hashed.
     pub seen: Option<Seen>,
@@ -104,8 +104,8 @@ impl<'a> From<&'a Record> for Found<'a> {
 }
 
 impl Location {
-    /// The database in this directory, which only root should be able to write: `trust.db`, its write-ahead log `trust.log`
-    /// and `trust.lock`.
+    /// The database in this directory: `trust.db`, its write-ahead log `trust.log` and `trust.lock`. Only root should
+    /// be able to write the directory.
     #[must_use]
     pub fn new(directory: &Path) -> Self {
         Self { directory: directory.into() }
@@ -135,13 +135,14 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If there is none, or it or its write-ahead log is damaged, cut off, of another version or could be written by others.
+    /// If there is no database, or it or its write-ahead log is damaged, cut off, of another version, or other users
+    /// could have written it.
     pub fn open(location: &Location) -> Result<Self, Error> {
         let base_path = location.base();
         let mut base = Base::open(&base_path)?;
         loop {
             let overlay = Overlay::read(&location.wal(), base.id())?;
-            // A rebuild may have replaced both in between: what the new write-ahead log says isn't for the old database.
+            // A rebuild may have replaced both in between. The new write-ahead log doesn't apply to the old database.
             let newest = Base::open(&base_path)?;
             if newest.id() == base.id() {
                 return Ok(Self { location: location.clone(), base, overlay });
@@ -150,12 +151,12 @@ impl Store {
         }
     }
 
-    /// Looks whether the database was changed by others since, and reads what is new. Gives whether there was
-    /// anything. Costs two system calls if there wasn't.
+    /// Checks whether another process changed the database, and reads what is new. Returns whether there was a change.
+    /// Costs two system calls if there wasn't.
     ///
     /// # Errors
     ///
-    /// As for [`Store::open`]; what was open before still is.
+    /// As for [`Store::open`]; the old content stays open then.
     pub fn refresh(&mut self) -> Result<bool, Error> {
         let same =
             |one: &fs::Metadata, other: &fs::Metadata| one.ino() == other.ino() && one.dev() == other.dev();
@@ -171,8 +172,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Calls `each` with everyone who trusts `path`, and the size that the file should have (nothing if it takes a
-    /// [`Store::find`] to know: 1 TiB and more). Memory alone is asked.
+    /// Calls `each` with every source that trusts `path`, and the size that the file should have (`None` if it takes
+    /// [`Store::find`] to know: 1 TiB and more). Uses only memory.
     ///
     /// # Errors
     ///
@@ -215,11 +216,11 @@ impl Store {
         Ok(records)
     }
 
-    /// Calls `each` for every record there is, in no particular order, until it fails.
+    /// Calls `each` for every record, in no particular order, until it fails.
     ///
     /// # Errors
     ///
-    /// If the disk fails or a record is damaged; and what `each` returns.
+    /// If the disk fails or a record is damaged; and the error of `each`.
     pub fn each<E: From<Error>>(&self, mut each: impl FnMut(Found<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut records: Records<'_> = self.base.records();
         while let Some((raw, source)) = records.advance().map_err(Error::from)? {
@@ -230,7 +231,7 @@ impl Store {
         self.overlay.paths.values().flatten().try_for_each(|record| each(record.into()))
     }
 
-    /// Who the records of the database are from; of some there may be none any more.
+    /// The sources of the database. A source may have no records any more.
     pub fn sources(&self) -> impl Iterator<Item = &Source> {
         let changed = self.overlay.paths.values().flatten().map(|record| &record.entry.source);
         self.base.sources().iter().chain(changed)
@@ -250,11 +251,11 @@ impl Store {
 }
 
 impl Writer {
-    /// Takes the right to change the database. The directory has to be there.
+    /// Takes the right to change the database. The directory must exist.
     ///
     /// # Errors
     ///
-    /// If somebody else has it.
+    /// If another process has it.
     pub fn lock(location: &Location) -> Result<Self, Error> {
         let path = location.lock();
         let failed = |source: io::Error| Error::Lock { path: path.clone(), source };
@@ -277,14 +278,14 @@ impl Writer {
         Ok(Builder::new(&self.location.base())?)
     }
 
-    /// Puts a new database in place of the old one and its write-ahead log. Gives the number of records.
+    /// Replaces the old database and its write-ahead log by a new database. Returns the number of records.
     ///
     /// # Errors
     ///
-    /// If the disk is full or fails; the old database is in place then.
+    /// If the disk is full or fails; the old database stays then.
     pub fn finish(&mut self, builder: Builder) -> Result<u64, Error> {
         let entries = builder.finish()?;
-        // Were this not to happen, the write-ahead log would still be known as another database's.
+        // If this fails, the write-ahead log is still recognized as another database's.
         match fs::remove_file(self.location.wal()) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 Err(Error::Wal(wal::Error::File { operation: "remove", path: self.location.wal(), source }))
@@ -293,7 +294,7 @@ impl Writer {
         }
     }
 
-    /// Makes one database of a database and its write-ahead log. Gives the number of records.
+    /// Merges the write-ahead log into a new database file. Returns the number of records.
     ///
     /// # Errors
     ///
@@ -305,11 +306,12 @@ impl Writer {
         self.finish(builder)
     }
 
-    /// Changes some paths' records, all at once: killed at any moment, all or none of it has happened.
+    /// Changes the records of some paths, all at once: if the process is killed, either all changes have happened or
+    /// none.
     ///
     /// # Errors
     ///
-    /// If a path isn't absolute and normalised, or the disk is full; nothing has changed then.
+    /// If a path isn't absolute and normalized, or the disk is full; nothing has changed then.
     pub fn change(&mut self, store: &mut Store, changes: Vec<Change>) -> Result<(), Error> {
         store.refresh()?;
         if changes.is_empty() {
@@ -318,10 +320,11 @@ impl Writer {
         Ok(store.overlay.append(&self.location.wal(), store.base.id(), changes)?)
     }
 
-    /// Makes what trust files say all that they say in the database. `mistaken` hears of lines that can't be read.
+    /// Replaces all records of trust files by the trust files' current content. Calls `mistaken` for lines that can't
+    /// be read.
     ///
-    /// Small changes are appended to the write-ahead log. Where there are many lines the database is made anew, of what it has from others and
-    /// of theirs: what is in the write-ahead log is kept in memory.
+    /// Small changes are appended to the write-ahead log. If there are many lines, the database is rebuilt from the
+    /// records of other sources and from the trust files, because the write-ahead log's content is kept in memory.
     ///
     /// # Errors
     ///
@@ -361,10 +364,11 @@ impl Writer {
         self.finish(builder).map(drop)
     }
 
-    /// Makes `records` all that one of `sources` says; what others say stays. Gives how many paths changed.
+    /// Replaces all records of the sources that `is_of` selects by `records`; other sources' records stay. Returns how
+    /// many paths changed.
     ///
-    /// This is how a trust file that was edited, or packages that were upgraded, get into the database: it goes once
-    /// through all of it (0.1 s for a million files) and appends the difference to the write-ahead log.
+    /// This is used for a trust file that was edited, or packages that were upgraded. It reads all of the database once
+    /// (0.1 s for a million files) and appends the difference to the write-ahead log.
     ///
     /// # Errors
     ///
@@ -411,7 +415,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Closing isn't enough: a process that was forked meanwhile has the lock's file, too, until it executes.
+        // Closing isn't enough: a process that was forked in the meantime also has the lock's file, until it executes.
         let _nothing_more_to_do = flock(&self.lock, FlockOperation::Unlock);
     }
 }

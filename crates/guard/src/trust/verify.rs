@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Comparing all that is trusted with what is on the disk, and writing it out.
+//! Compares all trusted files with the disk, and writes the database as text.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -15,23 +15,23 @@ use super::real_path::below;
 use super::store::{self, Found, Store};
 use super::trust_file::escape;
 
-/// How many records go from thread to thread at once.
+/// How many records a thread passes on at once.
 const BATCH: usize = 64;
-/// How many batches wait in a queue.
+/// How many batches a queue holds.
 const QUEUE: usize = 16;
 
-/// Which records are meant.
+/// Which records are selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Only of these sources.
+    /// Only records of these sources.
     pub sources: Option<HashSet<Source>>,
-    /// Only this path and what is below it.
+    /// Only this path and the paths below it.
     pub below: Option<Vec<u8>>,
 }
 
 impl Selection {
-    /// The sources of a database that are called `name`: by their kind, or by a package's name, a path. None if nothing
-    /// is called so.
+    /// The sources of a database that `name` selects: by their kind, or by a package's name or a path. `None` if no
+    /// source has this name.
     #[must_use]
     pub fn sources(store: &Store, name: &str) -> Option<HashSet<Source>> {
         let sources: HashSet<Source> =
@@ -49,16 +49,16 @@ fn is_called(source: &Source, name: &str) -> bool {
         Source::Directory(_) => "directory",
     };
     let own = &source.name()[..];
-    // `libc6` is `libc6:amd64`, too.
+    // `libc6` also selects `libc6:amd64`.
     kind == name
         || own == name.as_bytes()
         || own.strip_prefix(name.as_bytes()).is_some_and(|rest| kind == "dpkg" && rest.starts_with(b":"))
 }
 
-/// A trusted file that isn't on the disk as the database says.
+/// A trusted file whose state on the disk differs from the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// What the database says.
+    /// The record in the database.
     pub record: Record,
     /// What is on the disk.
     pub found: OnDisk,
@@ -83,7 +83,7 @@ pub enum OnDisk {
 }
 
 impl Selection {
-    /// Is a record meant?
+    /// Is a record selected?
     #[must_use]
     pub fn takes(&self, found: &Found<'_>) -> bool {
         self.sources.as_ref().is_none_or(|sources| sources.contains(found.source))
@@ -95,7 +95,7 @@ impl Selection {
 }
 
 impl Store {
-    /// The records that are meant, by path.
+    /// The selected records, by path.
     ///
     /// # Errors
     ///
@@ -112,8 +112,8 @@ impl Store {
         Ok(records)
     }
 
-    /// Writes the records that are meant, by path: kind of source, path, size and digest, in the form of
-    /// `fapolicyd-cli --dump-db` but with paths escaped as in trust files.
+    /// Writes the selected records, by path: kind of source, path, size and digest, in the form of `fapolicyd-cli
+    /// --dump-db`, but with paths escaped as in trust files.
     ///
     /// # Errors
     ///
@@ -128,8 +128,8 @@ impl Store {
         Ok(out.flush()?)
     }
 
-    /// Hashes the files of all records that are meant, below `root`, on all cores, and calls `each` for those that
-    /// differ, and `progress` now and then. Nothing of the last import is believed.
+    /// Hashes the files of all selected records, below `root`, on all cores. Calls `each` for those that differ, and
+    /// `progress` now and then. Attributes of the last import are not trusted.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Store {
                     if selection.takes(&found) {
                         batch.push(found.to_record());
                         if batch.len() == BATCH {
-                            // Nobody listens any more only if everyone has died, which is told below.
+                            // The receivers are gone only if all of them have panicked, which is reported below.
                             let _sent = records.send(std::mem::take(&mut batch));
                         }
                     }

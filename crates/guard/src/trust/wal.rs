@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Small changes beside the database file, so that trusting one file more doesn't write a million anew.
+//! The write-ahead log: small changes beside the database file. Trusting one more file must not write a million records
+//! again.
 //!
 //! ```text
 //! header    magic (8 bytes), id of the database that it belongs to (8), checksum of both (8)
@@ -7,11 +8,11 @@
 //! payload   for each path: length (2), path, how many records (4); for each record: source, record
 //! ```
 //!
-//! A frame is one change, all of it or nothing. It holds all records that its paths have from then on, so reading a
-//! frame twice, or losing what came before, changes nothing about them. Who is killed while writing leaves a torn
-//! frame at the end; it was never acknowledged, is passed over, and removed by the next change. Damage anywhere
-//! else is an error. A write-ahead log of another database is left from a rebuild that was killed after the new database
-//! was in place: it is part of that already, and is ignored.
+//! A frame is one change, which is applied completely or not at all. It holds all records that its paths have from then
+//! on, so reading a frame twice, or losing earlier frames, doesn't change the result for these paths. A process that is
+//! killed while it writes leaves a torn frame at the end. That frame was never acknowledged; readers skip it, and the
+//! next change removes it. Damage anywhere else is an error. A write-ahead log of another database is left by a rebuild
+//! that was killed after the new database was in place. The new database already contains it, so it is ignored.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -26,13 +27,13 @@ use super::base::{decode_source, encode_source};
 use super::entry::{Entry, Record, is_real_path};
 use super::record::{Malformed, Raw, checksum};
 
-/// How a write-ahead log begins.
+/// The first bytes of a write-ahead log.
 const MAGIC: [u8; 8] = *b"PALTLOG1";
-/// How long its header is.
+/// The length of its header.
 const HEADER: usize = 24;
-/// How long a frame's header is.
+/// The length of a frame's header.
 const FRAME: usize = 16;
-/// The largest journal that is read, in bytes. The database should have been rebuilt long before.
+/// The largest log that is read, in bytes. The database should have been rebuilt long before.
 const LARGEST: u64 = 256 << 20;
 
 /// A write-ahead log can't be read or written.
@@ -48,7 +49,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Others than root, or whoever asks, could have written it.
+    /// Users other than root, or than the calling user, could have written it.
     #[error("the write-ahead log {path} could be written by others (user {owner}, mode {mode:o})")]
     Writable {
         /// The write-ahead log.
@@ -58,7 +59,7 @@ pub enum Error {
         /// Its permissions.
         mode: u32,
     },
-    /// It isn't as it was written, and not just at its end.
+    /// It is damaged, and not only at its end.
     #[error("the write-ahead log {path} is damaged at byte {offset}: the trust database has to be rebuilt")]
     Damaged {
         /// The write-ahead log.
@@ -66,7 +67,7 @@ pub enum Error {
         /// Where.
         offset: usize,
     },
-    /// It is larger than any should become.
+    /// It is larger than a log should become.
     #[error(
         "the write-ahead log {path} has {size} bytes, more than {LARGEST}: the trust database has to be rebuilt"
     )]
@@ -86,32 +87,33 @@ pub enum Error {
     },
 }
 
-/// All records that a path has from now on; none if it isn't trusted any more.
+/// All records that a path has from now on; empty if it isn't trusted any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Which path.
+    /// The path.
     pub path: Vec<u8>,
-    /// Its records. Their paths are that one.
+    /// Its records. They all have this path.
     pub records: Vec<Record>,
 }
 
-/// What a write-ahead log says, over what the database says.
+/// The changes in a write-ahead log, which override the database.
 #[derive(Debug, Clone, Default)]
 pub struct Overlay {
     /// For each path that was changed, all its records.
     pub(super) paths: HashMap<Box<[u8]>, Vec<Record>, RandomState>,
     /// How many bytes of the write-ahead log are whole frames.
     pub(super) read: u64,
-    /// How the write-ahead log looked when it was read: its size, and when it was changed last.
+    /// The log's attributes when it was read: its size, and its time of change.
     pub(super) looks: (u64, i64, i64),
 }
 
 impl Overlay {
-    /// Reads the write-ahead log at `path` of the database `id`. No write-ahead log, or one of another database, says nothing.
+    /// Reads the write-ahead log at `path` of the database `id`. If there is no log, or it belongs to another database,
+    /// there are no changes.
     ///
     /// # Errors
     ///
-    /// If it can't be read, belongs to others, or is damaged other than by having been cut off.
+    /// If it can't be read, other users could have written it, or it is damaged in another way than by being cut off.
     pub fn read(path: &Path, id: u64) -> Result<Self, Error> {
         let failed = |source| Error::File { operation: "read", path: path.into(), source };
         let file = match File::open(path) {
@@ -140,10 +142,10 @@ impl Overlay {
         Ok(overlay)
     }
 
-    /// What a write-ahead log's bytes say. The error is where they are damaged.
+    /// Decodes a write-ahead log's bytes. The error is the position of the damage.
     pub(super) fn decode(bytes: &[u8], id: u64) -> Result<Self, usize> {
         let mut overlay = Self::default();
-        // Too short: killed while it was made. Its header is wrong: of another database.
+        // Too short: the writer was killed while it made the log. A wrong header: the log of another database.
         let Some(rest) = bytes.strip_prefix(&header(id)[..]) else { return Ok(overlay) };
         let mut rest = rest;
         overlay.read = HEADER as u64;
@@ -187,8 +189,8 @@ impl Overlay {
         self.paths.is_empty()
     }
 
-    /// Appends changes to the write-ahead log at `path` of the database `id`, waits until they are on the disk, and takes
-    /// them over. Whoever appends has to hold the lock and to have read all of the write-ahead log.
+    /// Appends changes to the write-ahead log at `path` of the database `id`, waits until they are on the disk, and
+    /// applies them to this overlay. The caller must hold the lock and must have read all of the write-ahead log.
     ///
     /// # Errors
     ///
@@ -200,7 +202,7 @@ impl Overlay {
         let mut file =
             options.read(true).append(true).create(true).mode(0o640).open(path).map_err(failed("open"))?;
         let written = (|| {
-            // What isn't known is torn or of another database.
+            // What follows is torn, or belongs to another database.
             file.set_len(self.read)?;
             if self.read == 0 {
                 file.write_all(&header(id))?;
@@ -227,7 +229,7 @@ impl Overlay {
     }
 }
 
-/// What tells a write-ahead log that was changed from one that wasn't.
+/// Attributes that show whether a write-ahead log was changed.
 pub(super) fn looks(about: &std::fs::Metadata) -> (u64, i64, i64) {
     (about.len(), about.ctime(), about.ctime_nsec())
 }
@@ -260,7 +262,7 @@ fn encode_frame(changes: &[Change]) -> Result<Vec<u8>, Error> {
         }
     }
     let sum = xxh3_64(&bytes[FRAME..]);
-    // A frame of 4 GiB isn't read again, being larger than any write-ahead log may be.
+    // A frame of 4 GiB can't be read again, because it is larger than any write-ahead log may be.
     let length = u32::try_from(bytes.len() - FRAME).unwrap_or(u32::MAX).to_le_bytes();
     bytes[..4].copy_from_slice(&length);
     bytes[4..8].copy_from_slice(&checksum(&length));
@@ -326,13 +328,13 @@ mod tests {
         for cut in 0..=bytes.len() {
             let whole = ends.iter().filter(|end| **end <= cut).count();
             assert_eq!(Overlay::decode(&bytes[..cut], 7).unwrap().len(), whole);
-            // Zeros in place of what wasn't written: the same.
+            // Zeros in place of what wasn't written: the same result.
             let zeros = [&bytes[..cut], &vec![0; bytes.len() - cut]].concat();
             if let Ok(overlay) = Overlay::decode(&zeros, 7) {
                 assert!(overlay.len() <= whole + 1);
             }
         }
-        // A torn frame is overwritten by the next.
+        // The next frame overwrites a torn one.
         std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
         let mut torn = Overlay::read(&path, 7).unwrap();
         assert_eq!(torn.len(), 3);
@@ -340,7 +342,7 @@ mod tests {
         let read = Overlay::read(&path, 7).unwrap();
         assert_eq!(read.paths, torn.paths);
         assert_eq!(read.len(), 4);
-        // Of another database: nothing, and it begins anew.
+        // The log of another database is empty here, and is started again.
         assert!(Overlay::read(&path, 8).unwrap().is_empty());
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happened, counted.
+//! Counters of what the guard did.
 
 use palisade_protocol::guard::{Metrics, Timing};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,13 +34,13 @@ impl Count {
 
 macro_rules! counts {
     ($($name:ident),*) => {
-        /// Every counter; what they mean is said at [`Metrics`].
+        /// Every counter; [`Metrics`] describes them.
         #[derive(Debug, Default)]
         #[expect(missing_docs, reason = "each is described at the member of the same name of Metrics")]
         pub struct Counts { $(pub $name: Count),* }
 
         impl Counts {
-            /// All of them, and with `reset` from zero on.
+            /// The values of all counters; with `reset` they start again from zero.
             pub fn metrics(&self, reset: bool) -> Metrics {
                 Metrics { $($name: self.$name.take(reset)),* }
             }
@@ -66,10 +66,10 @@ counts!(
     unanswered
 );
 
-/// Powers of two of nanoseconds: up to 18 minutes.
+/// Powers of two of nanoseconds, up to 18 minutes.
 const BUCKETS: usize = 41;
 
-/// How long decisions take, while somebody wants to know.
+/// How long decisions take, while this is being measured.
 #[derive(Debug)]
 pub struct Clock {
     began: Mutex<Option<Instant>>,
@@ -90,7 +90,7 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// Begins anew.
+    /// Starts a measurement.
     pub fn start(&self) {
         self.nanoseconds.take(true);
         for bucket in &self.buckets {
@@ -100,7 +100,7 @@ impl Clock {
         self.running.store(true, Ordering::Relaxed);
     }
 
-    /// Ends; nothing if it hadn't begun.
+    /// Ends the measurement; `None` if there was none.
     pub fn stop(&self) -> Option<Timing> {
         self.running.store(false, Ordering::Relaxed);
         let began = self.began.lock().unwrap_or_else(PoisonError::into_inner).take()?;
@@ -113,12 +113,12 @@ impl Clock {
         })
     }
 
-    /// The time now, if somebody wants to know how long it takes.
+    /// The time now, if a measurement is running.
     pub fn now(&self) -> Option<Instant> {
         self.running.load(Ordering::Relaxed).then(Instant::now)
     }
 
-    /// A decision took so long.
+    /// Records how long a decision took.
     pub fn took(&self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.nanoseconds.add(nanoseconds);

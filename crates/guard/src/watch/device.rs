@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a device is called.
+//! Finds the name of a device.
 
 use rustix::fs::{major, minor};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Answers the kernel's questions.
 //!
-//! Most are asked once: what nobody but root may change, and what is allowed to everybody, is passed by the kernel from
-//! then on, until it changes ([`Gate::pass`], [`NotificationGroup`]). What depends on who asks, and what others may change, is
-//! asked every time.
+//! The kernel asks most questions only once. If only root may change a file, and all processes may use it, the kernel
+//! passes it from then on, until it changes ([`Gate::pass`], [`NotificationGroup`]). If the answer depends on the
+//! process that asks, or other users may change the file, the kernel asks every time.
 
 use super::Judged;
 use super::counts::{Clock, Counts};
@@ -32,10 +32,10 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// Files of which something is remembered, at least.
+/// How many files are remembered, at least.
 const FILES: usize = 8192;
 
-/// What is in force: replaced whole.
+/// The rules and trust in force. They are replaced as one value.
 #[derive(Debug, Clone)]
 pub struct InForce {
     /// The rules.
@@ -53,9 +53,9 @@ pub struct Engine {
     enforcing: AtomicBool,
     passing: AtomicBool,
     own: u32,
-    /// A process of the guard's own that is at work, or 0.
+    /// The process id of a helper of the guard's that is running, or 0.
     helper: AtomicU32,
-    /// Where changed files are found again, and where files are that others see elsewhere.
+    /// The mounts, where changed files are found again, and files that other mount namespaces have at other paths.
     pub filesystems: FileSystems,
     pub(super) processes: Processes,
     pub(super) files: Mutex<Remembered<(u64, u64), Arc<Known>>>,
@@ -63,7 +63,7 @@ pub struct Engine {
     pub counts: Counts,
     /// How long decisions take.
     pub clock: Clock,
-    /// Who reads.
+    /// The threads that read questions.
     pub workers: Workers,
     log: SyncSender<Judged>,
     follow_all: AtomicBool,
@@ -71,22 +71,22 @@ pub struct Engine {
     pub(super) later: Later,
 }
 
-/// One thread that answers.
+/// One thread that answers questions.
 pub(super) struct Worker<'a> {
-    /// Its number in the workers.
+    /// Its number among the workers.
     pub(super) number: usize,
-    /// Since when it leads, if it does.
+    /// The time during which it leads, if it does.
     pub(super) term: Cell<Option<Term>>,
-    /// Tells kinds.
+    /// Recognizes kinds.
     pub(super) recognizer: &'a Recognizer,
-    /// Whether a file that takes long is read here: a large one, or one that a disk has to be asked for. Elsewhere its question is put
-    /// off.
+    /// Whether this thread reads a file that takes long: a large one, or one that needs a disk. Other threads put its
+    /// question off.
     pub(super) takes_long: bool,
-    /// The program of the question before, if that was about an exec.
+    /// The program of the previous question, if that was about an exec.
     executed: Executed,
-    /// Whether the question that is judged has to be put off for that: what came of it until then is nothing.
+    /// Whether the current question has to be put off because its file takes long. Its verdict doesn't count then.
     pub(super) puts_off: Cell<bool>,
-    /// Whether the process's start is still to be told of it.
+    /// Whether the process's [start](crate::subject::start) must still be told of this question.
     pub(super) unseen: Cell<bool>,
 }
 
@@ -103,13 +103,13 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether all was found out that the question that is judged depends on, so far.
+    /// Whether every fact that the current question has needed so far could be found out.
     pub(super) fn has_all(&self) -> bool {
         !self.puts_off.get() && !shortage::is_seen()
     }
 }
 
-/// Questions that a look found unread.
+/// Questions that a check found unread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unread {
     leader: Option<Term>,
@@ -117,22 +117,22 @@ pub struct Unread {
     since: Instant,
 }
 
-/// So long questions may lie unread before another thread reads on.
+/// How long questions may be unread before another thread leads.
 const UNREAD: Duration = Duration::from_millis(700);
 
-/// What came of a question.
+/// The result for a question.
 pub(super) struct Verdict {
-    /// By which rules, for their counts.
+    /// The rules that decided, for their counts.
     pub(super) outcome: Option<(Arc<InForce>, Outcome)>,
     reply: Reply,
-    /// What the rules say, whether they are enforced or not.
+    /// The rules' answer, whether they are enforced or not.
     allow: bool,
     judged: Option<Judged>,
-    /// It is to be refused, and the file isn't trusted.
+    /// The file is to be refused, and isn't trusted.
     pub(super) untrusted: bool,
 }
 
-/// It was judged before, by a thread of the workers.
+/// Marks a question that one of the workers has judged before.
 #[derive(Clone, Copy)]
 pub(super) struct Again {
     /// Whether the process's start was told of it then.
@@ -140,7 +140,7 @@ pub(super) struct Again {
 }
 
 impl Engine {
-    /// Ready to answer; `log` takes what is to be said.
+    /// Creates an engine. `log` receives what is to be logged.
     #[must_use]
     pub fn new(
         gate: Gate,
@@ -170,34 +170,34 @@ impl Engine {
         }
     }
 
-    /// Who is told what files may be used for.
+    /// Sets the security module's labels for files.
     pub fn label_by(&self, label: Box<dyn Label>) {
         let _once = self.label.set(label);
     }
 
-    /// The gate, for marks.
+    /// The gate, to add marks.
     #[must_use]
     pub fn gate(&self) -> &Gate {
         &self.gate
     }
 
-    /// What is refused: as the rules say, or nothing.
+    /// Whether the rules are enforced.
     #[must_use]
     pub fn is_enforcing(&self) -> bool {
         self.enforcing.load(Ordering::Relaxed)
     }
 
-    /// Refuses from now on, or only says so.
+    /// Enforces the rules from now on, or only logs.
     pub fn enforce(&self, enforce: bool) {
         self.enforcing.store(enforce, Ordering::Relaxed);
     }
 
-    /// A process of the guard's own is at work (0: none is): what it opens isn't judged.
+    /// Sets the process id of a helper of the guard's (0: there is none). Its opens aren't judged.
     pub fn help_from(&self, pid: u32) {
         self.helper.store(pid, Ordering::Relaxed);
     }
 
-    /// Whether every decision is to be handed to the log, also those that no rule wants logged.
+    /// Whether every decision is sent to the log, also those that no rule logs.
     pub fn follow_all(&self, all: bool) {
         self.follow_all.store(all, Ordering::Relaxed);
     }
@@ -219,25 +219,25 @@ impl Engine {
         Arc::clone(&self.in_force().trust)
     }
 
-    /// What is in force now. It isn't held on to: who decides may open files, which are questions, and who answers
-    /// those would wait behind somebody who wants to replace it.
+    /// The rules and trust in force now. The lock isn't held on: a decision may open files, which are questions, and
+    /// the thread that answers those would wait behind a thread that wants to replace the rules.
     pub(super) fn in_force(&self) -> Arc<InForce> {
         Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts other rules or another trust database in force. What the kernel answered by itself is asked about again.
+    /// Puts other rules or another trust database in force. The kernel asks again about all files.
     ///
     /// # Errors
-    /// If the kernel doesn't forget; then nothing has changed.
+    /// If the kernel doesn't drop its own answers; then nothing has changed.
     pub fn replace(&self, change: impl FnOnce(&mut InForce)) -> Result<(), Errno> {
         let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
-        // Nobody passes anything meanwhile, nor later by what was in force before.
+        // With the lock held, no thread can pass a file by the old rules, neither now nor later.
         self.gate.ask_about_all()?;
         let mut next = InForce::clone(&in_force);
         change(&mut next);
         *in_force = Arc::new(next);
         if let Some(label) = self.label.get() {
-            // After the rules: a label of this generation is never given by what was in force before.
+            // After the rules: so no label of the new generation is given by the old rules.
             label.forget();
             drop(in_force);
             label.renew();
@@ -245,7 +245,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Leads when it is its turn, and answers until `stop`.
+    /// Waits until it is this thread's turn to lead, then answers until `stop`.
     ///
     /// # Errors
     /// When the gate can't be read any more.
@@ -253,7 +253,7 @@ impl Engine {
         self.workers.is_here(number);
         let term = Cell::new(Some(self.workers.lead()));
         let worker = Worker { number, term, ..Worker::new(recognizer, false) };
-        // One event at a time: what is read must be answered by who read it, and that may take long.
+        // One event at a time: the thread that reads an event must answer it, and that may take long.
         let mut buffer = [0; BUFFER];
         while !stop.load(Ordering::Relaxed) {
             let read = self.gate.read(&mut buffer[..ONE_EVENT], |event| match event {
@@ -262,13 +262,13 @@ impl Engine {
             });
             match read {
                 Ok(()) | Err(Errno::INTR | Errno::AGAIN) => {}
-                // Nothing can be read of this group any more.
+                // The group can't be read any more.
                 Err(errno @ (Errno::BADF | Errno::INVAL | Errno::FAULT)) => {
                     self.step_aside(&worker);
                     return Err(errno);
                 }
-                // The kernel has refused what it couldn't open for us: descriptors are used up, or whoever serves that file system
-                // has ended, or its key isn't there. Any user can bring that about.
+                // The kernel refused the open because it couldn't open the file for us: descriptors are used up, the
+                // file system's server has ended, or its key isn't there. Any user can cause that.
                 Err(_not_opened) => self.counts.lost.one(),
             }
             if !worker.term.get().is_some_and(|term| self.workers.leads(term)) {
@@ -286,10 +286,10 @@ impl Engine {
         }
     }
 
-    /// Looks whether questions are read, now and then. Where some wait and none was read for [`UNREAD`] another thread leads from
-    /// then on. False if so.
+    /// Checks whether questions are read; the caller repeats this. If questions wait and none was read for [`UNREAD`],
+    /// another thread leads from then on, and the result is false.
     ///
-    /// To read one is to have the kernel open its file, which lasts for as long as whoever serves that file takes.
+    /// Reading a question makes the kernel open its file, which takes as long as the file's server needs.
     pub fn goes_on(&self, before: &mut Option<Unread>) -> bool {
         let leader = self.workers.lasting();
         *before = self.gate.has_questions(Duration::ZERO).then(|| {
@@ -310,7 +310,7 @@ impl Engine {
         if question.execute {
             self.counts.executes.one();
         }
-        // Whoever decides must not wait for a decision; and who reads every file for it would fill what is remembered.
+        // The guard's own processes must not wait for a decision, and a helper that reads all files would fill the caches.
         if question.pid == self.own || question.pid == self.helper.load(Ordering::Relaxed) {
             self.reply(&question, Reply { allow: true, audit: None });
             return;
@@ -324,7 +324,7 @@ impl Engine {
         self.workers.end(worker.number);
     }
 
-    /// The answer, and what is told of it.
+    /// Sends the answer, and logs it.
     pub(super) fn give(&self, question: &Question, verdict: Verdict, began: Option<Instant>) {
         let Verdict { outcome, reply, allow, judged, .. } = verdict;
         self.reply(question, reply);
@@ -348,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// Decides; `again` if it was judged before: whoever does that never leads.
+    /// Decides. `again` is set if the question was judged before; the thread that does this never leads.
     pub(super) fn judge(&self, worker: &Worker<'_>, question: &Question, again: Option<Again>) -> Verdict {
         let in_force = self.in_force();
         let policy = &in_force.policy;
@@ -371,7 +371,7 @@ impl Engine {
                 outcome
             }
             None => {
-                // How a program starts is told by what it asks for, one after the other.
+                // The sequence of a process's questions shows how its program was started.
                 if policy.starts() == Starts::All && again.is_none_or(|again| !again.is_seen) {
                     worker.unseen.set(!occurrence.proceed(policy.is_linker(occurrence.path())));
                 }
@@ -385,11 +385,11 @@ impl Engine {
             worker.executed.is_at(question.pid, identity, path);
         }
         if !occurrence.subject_is_known() {
-            // A process that can't be looked at: whatever the rules say of it would be a guess.
+            // The process can't be examined. A decision of the rules would be a guess.
             self.counts.unknown_subject.one();
             return self.refusal();
         }
-        // What the guard itself has started brings the trust database up to date, and reads what isn't trusted yet.
+        // Helpers of the guard update the trust database, and read files that aren't trusted yet.
         if !outcome.decision.allow && occurrence.ppid() == self.own {
             let reply = Reply { allow: true, audit: None };
             return Verdict { outcome: None, reply, allow: true, judged: None, untrusted: false };
@@ -398,7 +398,7 @@ impl Engine {
             return self.refusal();
         }
         if shortage::take() {
-            // Something of it couldn't be looked at.
+            // Some fact couldn't be found out.
             self.counts.lost.one();
             return self.refusal();
         }
@@ -431,13 +431,13 @@ impl Engine {
         Verdict { outcome: Some((in_force, outcome)), reply, allow, judged, untrusted }
     }
 
-    /// What is said where nothing can be found out.
+    /// The answer if a fact can't be found out.
     fn refusal(&self) -> Verdict {
         let reply = Reply { allow: !self.is_enforcing(), audit: None };
         Verdict { outcome: None, reply, allow: false, judged: None, untrusted: false }
     }
 
-    /// What becomes of it whoever asks, if the kernel may be told so.
+    /// The decision that holds for every process, if the kernel may be told so.
     fn may_pass(&self, occurrence: &Occurrence<'_>, policy: &Policy) -> Option<Outcome> {
         if !self.passing.load(Ordering::Relaxed) || self.follow_all.load(Ordering::Relaxed) {
             return None;
@@ -453,12 +453,12 @@ impl Engine {
             .filter(|outcome| outcome.decision.allow && !outcome.decision.is_logged())
     }
 
-    /// Whether rules ask how programs are started, and this may tell.
+    /// Whether rules ask how programs are started, and this question is needed to know it.
     fn must_be_seen(&self, occurrence: &Occurrence<'_>, policy: &Policy) -> bool {
         let execute = occurrence.access() == Access::Execute;
         match policy.starts() {
             Starts::Nothing => false,
-            // Programs are what the linker is told to start. Where labels are in force it has none to be executed.
+            // A process can pass programs to the linker. With labels it can't: the linker has none for execution.
             Starts::Opens => {
                 !execute
                     && self.label.get().is_none()
@@ -472,7 +472,7 @@ impl Engine {
         }
     }
 
-    /// Has the kernel answer from now on.
+    /// Makes the kernel answer by itself from now on.
     fn pass_on(&self, occurrence: &Occurrence<'_>, decided_by: &Arc<InForce>, worker: &Worker<'_>) {
         let Some(notifications) = &self.notifications else { return };
         let policy = &decided_by.policy;
@@ -485,14 +485,14 @@ impl Engine {
         let execute = occurrence.access() == Access::Execute;
         let questions = Questions { open: !execute || also, execute: execute || also };
         let file = occurrence.file();
-        // First who hears of changes, then who doesn't ask any more, then another look: a change in between shows.
+        // First listen for changes, then pass the file, then check it again: a change in between shows.
         let heard = notifications.listen(file).is_ok() && worker.has_all();
         let label = self.label.get().map(|label| (label, self.label(&**label, occurrence, policy, worker)));
-        // Where nobody asks any more nobody gives it its label either.
+        // If the file is passed, there is no later question at which it would get its label.
         if !heard || label.is_some_and(|(_, labelled)| labelled == Labelled::Lacking) {
             return;
         }
-        // Nobody may put something else in force until the kernel has been told. Nothing here opens a file.
+        // With the lock held, no other rules can come into force until the kernel has been told. Nothing here opens files.
         let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&in_force, decided_by) {
             return;
@@ -514,7 +514,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Gives the file of an allowed question its label.
+    /// Labels the file of an allowed question.
     fn label(
         &self,
         label: &dyn Label,
@@ -530,7 +530,7 @@ impl Engine {
         if label.permits(file, wanted) {
             return Labelled::With(wanted);
         }
-        // What was found out before isn't enough: the file may have been changed since, and changed again.
+        // Earlier facts aren't enough: the file may have been changed since, and changed again.
         let mut still = || {
             let Ok(status) = rustix::fs::fstat(file) else { return false };
             loop {
@@ -538,8 +538,8 @@ impl Engine {
                 let again = occurrence.anew(self, worker, &in_force, Identity::of(&status));
                 let allow = in_force.policy.decide(&again).decision.allow;
                 let usage = self.usage(&again, &in_force.policy);
-                // The label's generation was looked up before: it is that of these rules, or of those before, and then
-                // the label counts for what is under way and is given anew at the next question.
+                // The label's generation was looked up before. It belongs to these rules or to the rules before. In the
+                // second case the label counts for the accesses under way and is given again at the next question.
                 if Arc::ptr_eq(&self.in_force(), &in_force) {
                     return allow && usage >= Some(wanted) && worker.has_all();
                 }
@@ -548,16 +548,16 @@ impl Engine {
         if label.give(file, wanted, &mut still) { Labelled::With(wanted) } else { Labelled::Lacking }
     }
 
-    /// What an allowed question's file may be used for, as far as that matters to anybody who maps or executes it.
+    /// What an allowed question's file may be used for, as far as it matters for mapping or executing it.
     fn usage(&self, occurrence: &Occurrence<'_>, policy: &Policy) -> Option<Use> {
-        // The kernel maps it for the programs that name it. Who executes it is refused.
+        // The kernel maps the linker for programs that name it. Executing the linker itself is refused.
         if policy.starts() == Starts::Opens && policy.is_linker(occurrence.path()) {
             return Some(Use::Map);
         }
         if occurrence.access() == Access::Execute {
             return Some(Use::Execute);
         }
-        // Files of root's may be passed for execs too, and run-times map files of theirs that aren't ELF.
+        // Root's files may be passed for execs, too, and runtimes map files of theirs that aren't ELF.
         let identity = occurrence.identity();
         let elf = occurrence.elf().is_some();
         if !elf && !identity.is_roots() && identity.mode & 0o111 == 0 {
@@ -569,11 +569,11 @@ impl Engine {
         if execute { Some(Use::Execute) } else { elf.then_some(Use::Map) }
     }
 
-    /// Takes the label of a refused question's file, if nobody would be allowed what this one isn't.
+    /// Removes the label of a refused question's file, if every process would be refused.
     fn unlabel(&self, label: &dyn Label, occurrence: &Occurrence<'_>, policy: &Policy, worker: &Worker<'_>) {
         let file = occurrence.file();
-        // A file that others may use keeps it: whoever isn't among them is refused here each time, and must not
-        // be able to have it refused to them.
+        // A file that other processes may use keeps its label. The refused process is refused here each time, and must
+        // not be able to take the file away from the others.
         if label.permits(file, Use::Map)
             && policy
                 .for_every_subject(occurrence, self.is_enforcing())
@@ -586,16 +586,16 @@ impl Engine {
     }
 }
 
-/// What came of labelling a file.
+/// The result of labelling a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Labelled {
-    /// It has a label for this.
+    /// The file has a label for this use.
     With(Use),
-    /// It needs none.
+    /// The file needs no label.
     Needless,
-    /// It should have one, and hasn't.
+    /// The file should have a label, but has none.
     Lacking,
 }
 
-/// `struct fanotify_event_metadata`, and no second one.
+/// The size of `struct fanotify_event_metadata`: there is room for one event only.
 const ONE_EVENT: usize = 24;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the program is that is being executed: an exec asks twice, about the exec and about the open, and both are of one file at one
-//! place. To find a place out takes four calls of the kernel.
+//! Remembers the path of a program that is being executed. An exec causes two questions, about the exec and about the
+//! open, both for one file at one path. Finding the path takes four system calls.
 
 use super::known::Identity;
 use palisade_sys::fanotify::Question;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-/// So long it holds: a directory above may have another name later.
+/// How long it is valid: a directory in the path may be renamed later.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// The program of the question before, if that was about an exec.
+/// The program of the previous question, if that was about an exec.
 #[derive(Debug, Default)]
 pub(super) struct Executed(RefCell<Option<Before>>);
 
@@ -23,12 +23,12 @@ struct Before {
 }
 
 impl Executed {
-    /// The last question was about an exec of that file, by this process.
+    /// Records that the last question was about an exec of that file, by this process.
     pub(super) fn is_at(&self, pid: u32, identity: Identity, path: &[u8]) {
         self.0.replace(Some(Before { pid, identity, path: path.into(), at: Instant::now() }));
     }
 
-    /// Where the file of this question is, if it is the one that follows: of the same process, about the same unchanged file.
+    /// The path of this question's file, if it follows the exec: the same process, and the same unchanged file.
     pub(super) fn followed_by(&self, question: &Question, identity: Identity) -> Option<Box<[u8]>> {
         let before = self.0.take()?;
         let follows = !question.execute
@@ -52,7 +52,7 @@ mod tests {
     fn it_holds_for_the_open_of_an_exec_and_once() {
         let executed = Executed::default();
         let (open, identity) = question(7, false);
-        // A machine may be busy for longer than a moment.
+        // A machine may be busy for longer than `MOMENT`.
         let held = (0..1000).any(|_| {
             executed.is_at(7, identity, b"/a");
             executed.followed_by(&open, identity).as_deref() == Some(b"/a")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is known of a file's content, for as long as the file is the same.
+//! What is known of a file's content, as long as the file is unchanged.
 
 use crate::kind::Kind;
 use crate::kind::elf::ElfFacts;
@@ -11,11 +11,11 @@ use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A change of status is not always visible in `st_ctime` before the clock has ticked (kernels before 6.13): what was
-/// found out earlier after a change than this isn't kept, in ns.
+/// In ns. Before the clock has ticked, a change of status is not always visible in `st_ctime` (kernels before 6.13). So
+/// facts that were found out within this time after a change aren't kept.
 const SETTLED: u128 = 20_000_000;
 
-/// What tells a file from others and from what it was before.
+/// Identifies a file and the version of its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The file system's device.
@@ -33,7 +33,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of a status.
+    /// The identity in a status.
     #[must_use]
     #[allow(
         clippy::unnecessary_cast,
@@ -52,7 +52,7 @@ impl Identity {
         }
     }
 
-    /// That of a status that was looked up without asking whoever serves the file.
+    /// The identity in a status that was looked up without asking the file's server.
     pub(crate) fn of_extended(status: &Statx) -> Self {
         let time = |time: rustix::fs::StatxTimestamp| (time.tv_sec, u64::from(time.tv_nsec));
         Self {
@@ -66,7 +66,7 @@ impl Identity {
         }
     }
 
-    /// What it is called in a table.
+    /// The key in a table.
     #[must_use]
     pub fn key(&self) -> (u64, u64) {
         (self.device, self.inode)
@@ -78,47 +78,47 @@ impl Identity {
         FileType::from_raw_mode(self.mode) == FileType::RegularFile
     }
 
-    /// Whether nobody but root may change its content: then what is true of it stays true until root changes it, of
-    /// which the kernel tells. An access control list that lets others write shows in the group's bits.
+    /// Whether only root may change its content. Facts about it then hold until root changes it, and the kernel reports
+    /// such a change. An access control list that lets other users write shows in the group's bits.
     #[must_use]
     pub fn is_roots(&self) -> bool {
         self.is_regular() && self.owner == 0 && self.mode & 0o022 == 0
     }
 
-    /// Whether the last change is long enough ago to be told from the next by its time.
+    /// Whether the last change is long enough ago that the next one will have a different time.
     fn is_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let changed =
             u128::try_from(self.changed.0).unwrap_or(0) * 1_000_000_000 + u128::from(self.changed.1);
-        // A time in the future can't be told from a clock that was set back.
+        // A time in the future: the clock may have been set back.
         changed + SETTLED < now
     }
 
-    /// Whether what is found out now holds for as long as this identity does: nobody writes, and the next who does
-    /// shows.
+    /// Whether facts that are found out now hold for as long as this identity does: no process has the file open for
+    /// writing, and a later write changes the identity.
     #[must_use]
     pub fn holds(&self, file: BorrowedFd<'_>) -> bool {
         self.is_settled() && palisade_sys::lease::no_writers(file).unwrap_or(false)
     }
 }
 
-/// What was found out of one file at one path.
+/// The facts about one file at one path.
 #[derive(Debug)]
 pub struct Known {
-    /// The file, as it was.
+    /// The file, as it was then.
     pub identity: Identity,
-    /// Where it was: some kinds are told by the name as well.
+    /// Its path then: some kinds depend on the name as well.
     pub path: Box<[u8]>,
     /// Its type.
     pub kind: OnceLock<Kind>,
-    /// Its SHA-256 in hexadecimal; nothing if it can't be read.
+    /// Its SHA-256 in hexadecimal; `None` if it can't be read.
     pub hash: OnceLock<Option<Box<str>>>,
-    /// What tells how it is started, if it is an ELF file.
+    /// What determines how it is started, if it is an ELF file.
     pub elf: OnceLock<Option<ElfFacts>>,
 }
 
 impl Known {
-    /// Nothing yet.
+    /// No facts yet.
     #[must_use]
     pub fn new(identity: Identity, path: &[u8]) -> Self {
         Self {
@@ -131,11 +131,11 @@ impl Known {
     }
 }
 
-/// Files of more bytes have no hash for rules: anybody can make a huge one, and everybody else would wait for its reading. What is
-/// trusted by its hash has the size that it should have, so only root makes that huge.
+/// In bytes. Larger files have no hash for rules: any user can make a huge file, and all others would wait until it is
+/// read. A file that is trusted by its hash must have the recorded size, so only root can make that one huge.
 pub const HASHED_FOR_RULES: u64 = 512 << 20;
 
-/// To read a file has taken longer than it may.
+/// Reading a file took longer than allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooSlow;
 
@@ -167,7 +167,7 @@ pub fn sha256(
             Ok(length) => {
                 hash.update(&buffer[..length]);
                 offset += length as u64;
-                // It grows as fast as it is read.
+                // The file grows while it is read.
                 if offset > identity.size {
                     return Ok(None);
                 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a file may be used for, told to somebody who answers where fanotify isn't asked (BPF LSM).
+//! Labels state what a file may be used for. They are read by the security module that answers where fanotify isn't
+//! asked (BPF LSM).
 //!
-//! Labels are given before a question is answered, so whoever goes on finds them. A label and the kernel's own answer
-//! ([`Gate::pass`](palisade_sys::fanotify::Gate::pass)) belong together: nothing is passed that should have a label and
-//! has none, and a label that is gone takes the other along.
+//! Labels are given before a question is answered, so the process that continues finds them. A label and the kernel's
+//! own answer ([`Gate::pass`](palisade_sys::fanotify::Gate::pass)) belong together. A file that should have a label and
+//! has none isn't passed, and removing a label also ends the kernel's own answer.
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
@@ -17,22 +18,22 @@ pub enum Use {
     Execute,
 }
 
-/// Keeps labels.
+/// Stores labels.
 pub trait Label: Debug + Send + Sync {
-    /// Whether the file has a label that permits this much. Also true of files that somebody else labels.
+    /// Whether the file has a label that permits this much. Also true for files that another component labels.
     fn permits(&self, file: BorrowedFd<'_>, wanted: Use) -> bool;
 
-    /// Gives a label if `still` says, asked while any change of the file would show, that it is to be had; whether the
-    /// file has it now. Never takes away anything.
+    /// Labels the file if `still` returns true. `still` is called while any change of the file would show. Returns
+    /// whether the file has the label now. Never removes a label.
     fn give(&self, file: BorrowedFd<'_>, wanted: Use, still: &mut dyn FnMut() -> bool) -> bool;
 
-    /// Takes a file's label away, if it has one.
+    /// Removes a file's label, if it has one.
     fn take(&self, file: BorrowedFd<'_>);
 
-    /// Other rules or another trust database are in force: every label must be given anew. Nothing is passed meanwhile.
-    /// Must not wait for who gives labels: those wait for this.
+    /// Other rules or another trust database are in force: every label must be given again. No file is passed
+    /// meanwhile. This function must not wait for the threads that give labels, because those wait for it.
     fn forget(&self);
 
-    /// After that, when it may wait.
+    /// The rest of the work after `forget`, when waiting is allowed.
     fn renew(&self);
 }

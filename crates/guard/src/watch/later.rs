@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions that are answered later, by other threads than the workers': who has to wait doesn't keep those who read.
+//! Questions that other threads answer later, so that a question that has to wait doesn't delay the threads that read.
 
 use super::engine::{Again, Engine, Verdict, Worker};
 use super::waiting::Waiting;
@@ -9,11 +9,11 @@ use palisade_sys::fanotify::Question;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What is trusted may be out of date: a package manager may just have brought what is to be refused.
+/// The trust database may be out of date: a package manager may have just installed the file that is to be refused.
 pub struct Settle {
-    /// Whether it is being brought up to date.
+    /// Whether the trust database is being updated.
     pub pending: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Waits until it isn't any more, for a bounded time.
+    /// Waits until it is up to date, for a bounded time.
     pub wait: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -23,58 +23,60 @@ impl std::fmt::Debug for Settle {
     }
 }
 
-/// What waits.
+/// The questions that wait.
 #[derive(Debug, Default)]
 pub(super) struct Later {
     settle: OnceLock<Settle>,
-    /// To be judged again when what is trusted is up to date: bringing it up to date opens files itself, and somebody must answer
-    /// for those.
+    /// To be judged again when the trust database is up to date. The update opens files itself, so a thread must stay
+    /// free to answer for those.
     unsettled: Waiting<Question>,
-    /// To be judged when their files have been read: large ones, and those that a disk has to be asked for.
+    /// To be judged when their files have been read: large files, and files that need a disk.
     long: Waiting<Long>,
 }
 
-/// A question whose file is large.
+/// A question whose file is large or needs a disk.
 #[derive(Debug)]
 pub(super) struct Long {
     question: Question,
-    /// Whether what is trusted is up to date for it.
+    /// Whether the trust database is up to date for it.
     is_settled: bool,
     /// Whether the process's start was told of it.
     is_seen: bool,
 }
 
-/// The user who waits, by the real user id; but a user may have 65,536 more of them (`/etc/subuid`), which are taken for two.
+/// The user who waits, by the real user id. A user may have 65,536 more ids (`/etc/subuid`); all of those count as one
+/// user.
 fn user_of(subject: &Subject) -> u32 {
     const MORE: u32 = 0xffff;
-    // A process that has gone waits for nothing.
+    // A process that has ended waits for nothing.
     let user = subject.uids().first().copied().unwrap_or(NONE);
     if user > MORE { user | MORE } else { user }
 }
 
-/// What its file lies on.
+/// The device of its file.
 fn device_of(question: &Question) -> u64 {
     rustix::fs::fstat(&question.file).map_or(0, |status| status.st_dev)
 }
 
 impl Engine {
-    /// Who is asked before an untrusted file is refused: a package manager may just have brought it.
+    /// Sets the check before an untrusted file is refused: a package manager may have just installed it.
     pub fn settle_by(&self, settle: Settle) {
         let _once = self.later.settle.set(settle);
     }
 
-    /// Whether a refusal of something untrusted has to wait.
+    /// Whether a refusal of an untrusted file has to wait.
     fn is_unsettled(&self) -> bool {
         self.later.settle.get().is_some_and(|settle| (settle.pending)())
     }
 
-    /// Whether something else has come into force since it was decided. Asked after [`Self::is_unsettled`]: what was being
-    /// read when it was decided, and isn't any more, is in force by then.
+    /// Whether other rules or trust came into force since the decision. Call this after [`Self::is_unsettled`]: an
+    /// update that was running at the decision, and isn't any more, is in force by then.
     fn is_stale(&self, verdict: &Verdict) -> bool {
         verdict.outcome.as_ref().is_some_and(|(decided_by, _)| !Arc::ptr_eq(decided_by, &self.in_force()))
     }
 
-    /// Puts a question off whose verdict isn't one, or may not be soon. It comes back where it is to be answered.
+    /// Puts a question off if it has no verdict, or if its verdict may change soon. Gives the question back if it must
+    /// be answered now.
     pub(super) fn put_off(
         &self,
         worker: &Worker<'_>,
@@ -96,7 +98,8 @@ impl Engine {
         }
     }
 
-    /// Judges again what was put off until what is trusted is up to date, until `stop`, which counts when the next question comes.
+    /// Judges the questions again that waited for the trust database, until `stop`, which is checked at the next
+    /// question.
     pub fn settle(&self, recognizer: &Recognizer, stop: &AtomicBool) {
         let worker = Worker::new(recognizer, false);
         while !stop.load(Ordering::Relaxed) {
@@ -121,7 +124,7 @@ impl Engine {
         }
     }
 
-    /// Judges what was put off because a file has to be read that takes long, until `stop`, which counts when the next question comes.
+    /// Judges the questions whose files take long to read, until `stop`, which is checked at the next question.
     pub fn read_files(&self, recognizer: &Recognizer, stop: &AtomicBool) {
         let worker = Worker::new(recognizer, true);
         while !stop.load(Ordering::Relaxed) {

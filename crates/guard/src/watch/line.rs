@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The line that is logged of a decision, in fapolicyd's words (`syslog_format` of fapolicyd.conf(5)).
+//! Formats the log line of a decision, in fapolicyd's words (`syslog_format` of fapolicyd.conf(5)).
 
 use crate::facts::{Facts, Start};
 use std::fmt::Write;
 
-/// What one word of the format stands for.
+/// The meaning of one word of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Item {
     Rule,
@@ -59,10 +59,10 @@ const BEHIND: &[(&str, Item)] = &[
     ("filehash", Item::Hash),
 ];
 
-/// Why a format can't be understood.
+/// Why a format is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// A word that stands for nothing.
+    /// An unknown word.
     #[error("log.format: \"{word}\" stands for nothing {}", if *.behind { "of a file" } else { "of a decision or process" })]
     Unknown {
         /// The word.
@@ -75,12 +75,12 @@ pub enum FormatError {
     Colon,
 }
 
-/// A format, understood.
+/// A parsed format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format(Vec<(&'static str, Item)>);
 
 impl Format {
-    /// Understands a list like `rule,dec,perm,uid,exe,:,path,trust`.
+    /// Parses a list like `rule,dec,perm,uid,exe,:,path,trust`.
     ///
     /// # Errors
     /// [`FormatError`].
@@ -103,7 +103,7 @@ impl Format {
         if behind { Ok(Self(items)) } else { Err(FormatError::Colon) }
     }
 
-    /// The line of a decision. Asks only for what it says.
+    /// The line of a decision. Asks only for the facts that the line contains.
     #[must_use]
     pub fn line(&self, rule: Option<u32>, decision: &str, facts: &dyn Facts) -> String {
         let mut line = String::with_capacity(256);
@@ -157,7 +157,7 @@ fn value(line: &mut String, item: Item, rule: Option<u32>, decision: &str, facts
 }
 
 fn number(line: &mut String, number: u32) {
-    // Nobody logged in: fapolicyd's readers know it as -1.
+    // No login user: readers of fapolicyd's log know this as -1.
     let _cannot_fail = if number == u32::MAX { line.write_str("-1") } else { write!(line, "{number}") };
 }
 
@@ -170,8 +170,9 @@ fn numbers(line: &mut String, list: &[u32]) {
     }
 }
 
-/// A name as it is, but for what would end the line, draw on a terminal, not be seen or not be text: that is `\xNN`,
-/// which names bytes, and not the characters that `palisade_text` would name: fapolicyd's format has no other escape.
+/// Writes a name unchanged, except for what would end the line, draw on a terminal, be invisible or not be text. Those
+/// bytes become `\xNN`. `palisade_text` would name characters instead of bytes, but fapolicyd's format has no other
+/// escape.
 pub fn text(line: &mut String, bytes: &[u8]) {
     for chunk in bytes.utf8_chunks() {
         for character in chunk.valid().chars() {

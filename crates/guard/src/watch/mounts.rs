@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which file systems are watched.
+//! Selects which file systems are watched.
 //!
-//! A mark of fanotify covers a whole file system, wherever it is mounted, in every mount namespace: so a mount point
-//! that is left out stays watched if another one of its file system is.
+//! A fanotify mark covers a whole file system, wherever it is mounted, in every mount namespace. So a mount point that
+//! is left out stays watched if another mount point of its file system is watched.
 
 use crate::settings::{FILE_SYSTEMS, SERVED, Watch};
 use palisade_host::mounts::Mount;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What a look at the mounts gave.
+/// The selection from the mounts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// One mount point for each file system that is watched, by its device.
     pub watched: BTreeMap<(u32, u32), PathBuf>,
-    /// Mount points on which something could be executed and that aren't watched, each with the reason.
+    /// Mount points where files could be executed and that aren't watched, each with the reason.
     pub unwatched: Vec<(PathBuf, &'static str)>,
 }
 
-/// Types that hold no files of anybody's: nothing can be put there to be executed.
+/// Types of file systems that hold no files of users: no program can be stored there.
 const NOT_FILES: &[&str] = &[
     "autofs",
     "binfmt_misc",
@@ -48,7 +48,7 @@ const SERVED_BY_OTHERS: &str = "its files are a process's or another machine's: 
 const BELOW_SERVED: &str = "it lies below files that are a process's or another machine's: who looks for it waits for that; watch.only \
                             can name it";
 
-/// Chooses among `mounts` by the settings.
+/// Selects from `mounts` by the settings.
 #[must_use]
 pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
     let mut selection = Selection::default();
@@ -62,7 +62,7 @@ pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
                 selection.unwatched.push((mount.point.clone(), BELOW_SERVED));
             }
             None => {
-                // One that shows all of the file system, if there is one: files are found again by it.
+                // Prefer a mount point that shows all of the file system, because files are found again through it.
                 let whole = mount.root == Path::new("/");
                 let known = selection.watched.entry(mount.device).or_insert_with(|| mount.point.clone());
                 if whole && !wholes.contains(&mount.device) {
@@ -73,7 +73,7 @@ pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
             Some(reason) => selection.unwatched.push((mount.point.clone(), reason)),
         }
     }
-    // What is mounted elsewhere too is watched after all.
+    // A mount point is watched after all if its file system is also mounted where it is watched.
     let also = |point: &Path| {
         mounts.iter().any(|mount| mount.point == point && selection.watched.contains_key(&mount.device))
     };
@@ -82,8 +82,8 @@ pub fn select(mounts: &[Mount], watch: &Watch) -> Selection {
     selection
 }
 
-/// Devices of the file systems that the settings leave out: by `only`, by `exclude`, or because a type that is watched by
-/// default isn't among `filesystems`. What programs never live on isn't among them.
+/// Devices of the file systems that the settings leave out: by `only`, by `exclude`, or because a type that is watched
+/// by default isn't among `filesystems`. Types that never hold programs aren't included.
 #[must_use]
 pub fn left_out(mounts: &[Mount], watch: &Watch) -> BTreeSet<(u32, u32)> {
     let watched = select(mounts, watch).watched;
@@ -98,14 +98,14 @@ pub fn left_out(mounts: &[Mount], watch: &Watch) -> BTreeSet<(u32, u32)> {
         .collect()
 }
 
-/// Whether anybody's files can be there. Whoever only looks at an automounter's mount point waits for the automounter.
+/// Whether files of users can be there. Even a look at an automounter's mount point waits for the automounter.
 #[must_use]
 pub fn holds_files(mount: &Mount) -> bool {
     !NOT_FILES.contains(&mount.kind.as_str())
 }
 
-/// Whether one gets to a mount point only through a file system that isn't watched because a process or another machine serves it:
-/// who looks for the mount waits for that, too.
+/// Whether the path to a mount point leads through a file system that isn't watched because another machine or a
+/// process serves it. A process that looks for the mount would wait for that server, too.
 #[must_use]
 pub fn lies_below_served(mount: &Mount, all: &[Mount], watch: &Watch) -> bool {
     !watch.only.contains(&mount.point)
@@ -131,7 +131,7 @@ fn reason_against(mount: &Mount, watch: &Watch) -> Option<&'static str> {
     let is = |named: &str| named == mount.kind || named == kind(mount);
     match watch.filesystems.iter().any(|wanted| is(wanted)) {
         true => None,
-        // What the host itself is on hangs with its server, guard or not.
+        // If the root file system is served, the host hangs with its server anyway, with or without the guard.
         false if is_served(mount) && mount.point == Path::new("/") => None,
         false if is_served(mount) => Some(SERVED_BY_OTHERS),
         false => Some("its type isn't among watch.filesystems"),
@@ -143,7 +143,7 @@ fn kind(mount: &Mount) -> &str {
     mount.kind.split('.').next().unwrap_or(&mount.kind)
 }
 
-/// Whether its files are another machine's or a process's.
+/// Whether its files are served by another machine or a process.
 #[must_use]
 pub fn is_served(mount: &Mount) -> bool {
     SERVED.contains(&kind(mount)) || SERVED.contains(&mount.kind.as_str())
@@ -178,10 +178,10 @@ mod tests {
         assert!(points(&Watch { filesystems: vec!["fuse".into()], ..Watch::default() }).contains(&mnt));
         assert!(points(&Watch { filesystems: vec!["fuse.sshfs".into()], ..Watch::default() }).contains(&mnt));
         assert_eq!(points(&Watch { only: vec![mnt.clone()], ..Watch::default() }), [mnt]);
-        // Nothing else is left of a host that is on such a file system.
+        // A host on such a file system has no other one.
         let whole = palisade_host::mounts::parse(b"1 0 0:9 / / rw - virtiofs host rw\n");
         assert_eq!(select(&whole, &Watch::default()).watched.len(), 1);
-        // Not what the security hook leaves alone.
+        // Only those that the security hook doesn't handle.
         assert!(!left_out(&mounts(), &Watch::default()).contains(&(0, 6)));
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One open or exec, of which things are found out when they are asked for.
+//! One open or exec, whose facts are looked up when they are asked for.
 
 use super::engine::{Engine, InForce, Worker};
 use super::known::{self, HASHED_FOR_RULES, Identity, Known, sha256};
@@ -17,11 +17,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// So long a file may take to be read for a rule: anybody can have one that lies on a slow disk. What is trusted by its hash is
-/// read however long that takes.
+/// How long reading a file for a rule may take: any user can have a file on a slow disk. A file that is trusted by its
+/// hash is read completely, however long that takes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// More than this is hashed by threads of their own, in bytes: about half a millisecond's work.
+/// In bytes. Larger files are hashed by separate threads: this much takes about half a millisecond.
 const MUCH: u64 = 512 << 10;
 
 /// One open or exec.
@@ -40,7 +40,7 @@ pub(super) struct Occurrence<'a> {
     exe: OnceCell<Arc<[u8]>>,
     subject_kind: OnceCell<Kind>,
     kind: OnceCell<Kind>,
-    /// Whether its file system has no disk, as far as somebody asked.
+    /// Whether its file system has no disk; set when first asked for.
     in_memory: OnceCell<Option<bool>>,
     elf: OnceCell<Option<ElfFacts>>,
     subject_trusted: OnceCell<bool>,
@@ -76,7 +76,7 @@ impl<'a> Occurrence<'a> {
         }
     }
 
-    /// The same file, asked for otherwise; what is known of it is taken along.
+    /// The same file with the other access. Facts about the file are kept.
     pub(super) fn for_the_other_access(&self) -> Self {
         let access = if self.access == Access::Open { Access::Execute } else { Access::Open };
         Self {
@@ -96,7 +96,7 @@ impl<'a> Occurrence<'a> {
         }
     }
 
-    /// The same question, of whose file nothing is known but what it is now.
+    /// The same question, without any facts about its file except its identity now.
     pub(super) fn anew<'b>(
         &'b self,
         engine: &'b Engine,
@@ -107,12 +107,12 @@ impl<'a> Occurrence<'a> {
         Occurrence::new(engine, worker, in_force, self.question, identity, self.access)
     }
 
-    /// It is known where its file is.
+    /// Sets the path of its file, which is known already.
     pub(super) fn is_at(&self, path: Box<[u8]>) {
         let _not_asked_before = self.path.set(path);
     }
 
-    /// Where its file is, if somebody asked.
+    /// The path of its file, if it was asked for.
     pub(super) fn found_at(&self) -> Option<&[u8]> {
         self.path.get().map(|path| &**path)
     }
@@ -125,8 +125,8 @@ impl<'a> Occurrence<'a> {
         self.question.file.as_fd()
     }
 
-    /// Whether a program may be opened here: that is a question as well, and whoever serves its file may not answer. Otherwise this one
-    /// is put off.
+    /// Whether a program may be opened here. Opening it is also a question, and the file's server may not answer. If it
+    /// may not be opened, this question is put off.
     fn may_open(&self) -> bool {
         if !self.worker.takes_long {
             self.worker.puts_off.set(true);
@@ -134,7 +134,7 @@ impl<'a> Occurrence<'a> {
         self.worker.takes_long
     }
 
-    /// Puts the question off if its file takes long to tell: others are waiting.
+    /// Puts the question off if recognizing its file takes long, because other questions wait.
     fn see_slow(&self) {
         if self.worker.recognizer.was_slow() {
             self.worker.puts_off.set(true);
@@ -146,7 +146,7 @@ impl<'a> Occurrence<'a> {
         Stat { mode: self.identity.mode, size: self.identity.size, in_memory }
     }
 
-    /// What is remembered of the file, or a place to remember it.
+    /// The remembered facts of the file, or an entry to remember them.
     fn known(&self) -> &Arc<Known> {
         self.known.get_or_init(|| {
             let path = self.path();
@@ -162,7 +162,8 @@ impl<'a> Occurrence<'a> {
             drop(files);
             self.engine.counts.objects_missed.one();
             let known = Arc::new(Known::new(self.identity, path));
-            // Root's files tell of changes; others hold still only if nobody is writing.
+            // Changes of root's files are reported; other files' facts hold only if no process has the file open for
+            // writing.
             if self.identity.is_regular() && self.tells_of_changes() && self.identity.holds(self.file()) {
                 let mut files = self.engine.files.lock().unwrap_or_else(PoisonError::into_inner);
                 files.insert(key, Arc::clone(&known));
@@ -171,10 +172,11 @@ impl<'a> Occurrence<'a> {
         })
     }
 
-    /// Whether a store through a mapping will be seen: by the file's times, or else because the kernel tells of the end
-    /// of writing to what only root may write.
+    /// Whether a store through a mapping will be noticed: by the file's times, or because the kernel reports the end of
+    /// writing for files that only root may write.
     fn tells_of_changes(&self) -> bool {
-        // A store through a mapping changes no times where pages are all that there is, nor where they may be another file's.
+        // On file systems without a disk, and on overlays (whose pages may belong to another file), a store through a
+        // mapping changes no times.
         if *self.in_memory.get_or_init(|| nowait::is_in_memory(self.file())) == Some(false) {
             return true;
         }
@@ -182,7 +184,7 @@ impl<'a> Occurrence<'a> {
         notifications.is_some_and(|notifications| notifications.listen(self.file()).is_ok())
     }
 
-    /// What tells how the file is started, if it is an ELF file.
+    /// What determines how the file is started, if it is an ELF file.
     pub(super) fn elf(&self) -> Option<&ElfFacts> {
         let known = self.known();
         if let Some(elf) = known.elf.get() {
@@ -193,7 +195,7 @@ impl<'a> Occurrence<'a> {
             self.see_slow();
             elf
         });
-        // What couldn't be found out isn't remembered.
+        // A fact that couldn't be found out isn't remembered.
         if self.worker.has_all() { known.elf.get_or_init(|| *elf).as_ref() } else { elf.as_ref() }
     }
 
@@ -207,17 +209,17 @@ impl<'a> Occurrence<'a> {
         self.process().map(|process| &process.subject)
     }
 
-    /// Where the user of the process looks.
+    /// The terminal of the process.
     pub(super) fn terminal(&self) -> Option<String> {
         self.subject().and_then(Subject::terminal)
     }
 
-    /// Whether the process can be looked at, as far as anybody asked.
+    /// False if the process was asked for and couldn't be examined.
     pub(super) fn subject_is_known(&self) -> bool {
         !matches!(self.process.get(), Some(None))
     }
 
-    /// Tells the process's start what it asks for now; false if that isn't known yet.
+    /// Tells the process's start of this question; false if the needed facts aren't known yet.
     pub(super) fn proceed(&self, is_linker: bool) -> bool {
         let Some(process) = self.process() else { return true };
         let elf = self.elf().map(|elf| ElfFacts { linker: elf.linker && is_linker, ..*elf });
@@ -263,7 +265,7 @@ impl Facts for Occurrence<'_> {
     }
 
     fn subject_trusted(&self) -> bool {
-        // The program's file may have been replaced since it was started: what is trusted is its path.
+        // The program's file may have been replaced since it was started, so its path is what must be trusted.
         *self.subject_trusted.get_or_init(|| self.in_force.trust.knows(self.exe()))
     }
 
@@ -292,8 +294,9 @@ impl Facts for Occurrence<'_> {
 
     fn start(&self) -> Start {
         let policy = &self.in_force.policy;
-        // What was seen of a process can be made up: by an exec that fails, or another thread's. The program that it runs can't.
-        // One that this host doesn't see, in a namespace of the user's, is a copy that nobody has brought here as a program.
+        // A process can fake what was seen of it: by an exec that fails, or with another thread. It can't fake the
+        // program that it runs. A linker that this host doesn't see, in a user's mount namespace, is a copy that was
+        // not installed here as a program.
         let runs_linker = || {
             let (pid, recognizer) = (self.question.pid, self.worker.recognizer);
             let linker = self.engine.processes.linker_of(pid, recognizer, || self.may_open());
@@ -332,13 +335,13 @@ impl Facts for Occurrence<'_> {
             kind
         };
         let kind = self.kind.get_or_init(tell);
-        // What couldn't be found out isn't remembered.
+        // A kind that couldn't be found out isn't remembered.
         if self.worker.has_all() { known.kind.get_or_init(|| kind.clone()).as_str() } else { kind.as_str() }
     }
 
     fn trusted(&self) -> bool {
         *self.trusted.get_or_init(|| {
-            // The path is where this host has the file: a name that leads elsewhere here isn't taken for it.
+            // The path is where this host has the file. A path that leads to another file here isn't used.
             let mut hash = || self.content_hash(None).map(str::to_owned);
             self.in_force.trust.trusts(self.path(), self.identity.size, self.file(), &mut hash)
         })
@@ -353,7 +356,7 @@ impl Facts for Occurrence<'_> {
 }
 
 impl Occurrence<'_> {
-    /// Its SHA-256. Nothing if it can't be read in that time, and where the question has to be put off first.
+    /// Its SHA-256. `None` if it can't be read within that time, or if the question has to be put off first.
     fn content_hash(&self, patience: Option<Duration>) -> Option<&str> {
         let hash = &self.known().hash;
         if let Some(known) = hash.get() {
@@ -367,7 +370,7 @@ impl Occurrence<'_> {
             self.worker.puts_off.set(true);
             return None;
         }
-        // What took too long may be quicker next time.
+        // A read that took too long may be quicker next time, so the failure isn't remembered.
         let now = sha256(self.file(), self.identity, patience).ok()?;
         hash.get_or_init(|| now).as_deref()
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a file really is, as this host sees it.
+//! Finds a file's real path, as this host sees it.
 //!
-//! What the kernel says of an open file is its path in the mount namespace of whoever opened it. In a namespace of
-//! their own users may bind what they like over `/usr/bin/true`, or make their directory the root: a path of theirs is
-//! no reason to trust. So a path counts only if it leads to the same file here. Otherwise the file is looked for by its
-//! handle, in the mounts of this host: what a container or sandbox has bound elsewhere is found where it is from.
+//! For an open file the kernel returns the path in the mount namespace of the process that opened it. In a mount
+//! namespace of their own, users may bind any file over `/usr/bin/true`, or make their directory the root, so such a
+//! path is no reason to trust the file. A path counts only if it leads to the same file on this host. Otherwise the
+//! file is looked up by its handle, in the mounts of this host: a file that a container or sandbox has bound elsewhere
+//! gets its original path.
 
 use super::known::Identity;
 use crate::nowait::look_at;
@@ -18,19 +19,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Before the path of a file that this host doesn't see: no rule about paths matches it, and nobody trusts it.
+/// Prefix of the path of a file that this host doesn't see: no rule about paths matches it, and it isn't trusted.
 pub const FOREIGN: &[u8] = b"(foreign)";
 /// Lookups of a path in the dentry cache before it counts as not cached.
 const ATTEMPTS: usize = 32;
-/// What the kernel says behind a path that is gone.
+/// The kernel's suffix for a path that was deleted.
 const DELETED: &[u8] = b" (deleted)";
 
-/// Where each watched file system is mounted, by what `statfs` calls it: an overlay may be called what its upper layer
-/// is. None is held open: it couldn't be unmounted.
+/// The mount points of each watched file system, by its id from `statfs`: an overlay may have the id of its upper
+/// layer. No mount point is held open, because it couldn't be unmounted then.
 #[derive(Debug, Default)]
 pub struct FileSystems(Mutex<HashMap<[u32; 2], Vec<PathBuf>>>);
 
-/// A mount point, and what `statfs` calls its file system.
+/// Opens a mount point. Returns also the id of its file system from `statfs`.
 fn open(point: &Path) -> Result<(OwnedFd, [u32; 2]), Errno> {
     let file = rustix::fs::open(point, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
     let id = rustix::fs::fstatvfs(&file)?.f_fsid;
@@ -40,7 +41,7 @@ fn open(point: &Path) -> Result<(OwnedFd, [u32; 2]), Errno> {
 }
 
 impl FileSystems {
-    /// One more, mounted at `point`.
+    /// Adds a file system that is mounted at `point`.
     ///
     /// # Errors
     /// Those of opening it.
@@ -62,7 +63,7 @@ impl FileSystems {
             });
             result = match (opened, result) {
                 (Ok(file), _) => return Ok(file),
-                // One of them knew what it was.
+                // One of the file systems recognized the handle.
                 (Err(_), Err(Errno::STALE)) => Err(Errno::STALE),
                 (error, _) => error,
             };
@@ -70,8 +71,8 @@ impl FileSystems {
         result
     }
 
-    /// The path of an open file on this host. One that this host doesn't see is [`FOREIGN`], with the path that
-    /// whoever opened it sees; one that was deleted keeps the kernel's word for it.
+    /// The path of an open file on this host. A file that this host doesn't see is [`FOREIGN`], with the path that the
+    /// process that opened it sees. A deleted file keeps the kernel's suffix.
     #[must_use]
     pub fn path_of(&self, file: BorrowedFd<'_>, identity: Identity) -> Box<[u8]> {
         let Some(path) = path_of(file) else { return Box::from(&b"?"[..]) };
@@ -88,14 +89,14 @@ impl FileSystems {
         }
     }
 
-    /// The path of a process's program on this host, likewise; but one that was deleted is where it was: programs go on
-    /// while their packages are upgraded.
+    /// The path of a process's program on this host, in the same way; but a deleted program has its former path,
+    /// because programs keep running while their packages are upgraded.
     #[must_use]
     pub fn program_of(&self, pid: u32, exe: &[u8]) -> Box<[u8]> {
         let link = format!("/proc/{pid}/exe");
         let Ok(status) = look_at(link.as_str()) else { return exe.into() };
         let identity = Identity::of_extended(&status);
-        // Deleted, or there.
+        // The program was deleted, or is still at that path.
         if status.stx_nlink == 0 || is_at(exe, identity) {
             return exe.into();
         }
@@ -106,16 +107,16 @@ impl FileSystems {
     }
 }
 
-/// What the kernel calls an open file.
+/// The kernel's path of an open file.
 fn path_of(file: BorrowedFd<'_>) -> Option<Vec<u8>> {
     let mut name = String::with_capacity(32);
     write!(name, "/proc/self/fd/{}", file.as_raw_fd()).ok()?;
     Some(noted(readlink(name.as_str(), Vec::with_capacity(256))).ok()?.into_bytes())
 }
 
-/// Whether the path leads to this very file. Nobody is waited for: the file is open, so its path is in the kernel's
-/// memory if it is right, and a path that would have to be looked up (in somebody's FUSE file system, which may never
-/// answer) is another one.
+/// Whether the path leads to this very file. This never waits. The file is open, so its path is in the kernel's memory
+/// if it is right. A path that would have to be looked up (in a user's FUSE file system, which may never answer) is a
+/// different one.
 pub(crate) fn is_at(path: &[u8], identity: Identity) -> bool {
     let Some(there) = open_cached(path) else { return false };
     let asked = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -159,7 +160,7 @@ mod tests {
         let (file, other) = (File::open(&path)?, File::open(&other)?);
         let places = FileSystems::default();
         assert_eq!(&*places.path_of(file.as_fd(), identity(&file)?), path.as_os_str().as_bytes());
-        // Another file is at that path: nobody knows where this one is.
+        // Another file is at that path, so the path of this one isn't known.
         let foreign = places.path_of(file.as_fd(), identity(&other)?);
         assert!(foreign.starts_with(FOREIGN), "{}", String::from_utf8_lossy(&foreign));
         std::fs::remove_file(&path)?;

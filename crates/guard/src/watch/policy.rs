@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Everything that decides, as one value: it is replaced whole or not at all.
+//! Everything that decides, as one value: it is replaced as a whole or not at all.
 
 use super::counts::Count;
 use super::known::Identity;
@@ -16,19 +16,19 @@ use crate::shortage::noted;
 use palisade_event::{Layer, Origin};
 use palisade_protocol::guard::RuleHits;
 
-/// Rules, ready to decide, with what belongs to them.
+/// Compiled rules, with the settings and data that belong to them.
 #[derive(Debug)]
 pub struct Policy {
     /// The settings that it was made from.
     pub settings: Settings,
     /// The rules as they were written.
     pub rules: RuleSet,
-    /// Where they are from, for people.
+    /// Where the rules are from, for people.
     pub from: String,
     /// How often policies were loaded, this one included.
     pub generation: u64,
     decider: Decider,
-    /// The same, where what the rules deny is refused: then some processes can't come to be.
+    /// The same for the mode enforce, where denied accesses are refused: then some processes can't exist.
     enforced: Decider,
     linkers: Vec<Text>,
     format: Format,
@@ -37,13 +37,13 @@ pub struct Policy {
     kinds: Wanted,
 }
 
-/// What must be seen of how programs start, for rules with `pattern=`.
+/// Which questions must be seen to know how programs start, for rules with `pattern=`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Starts {
     /// Nothing.
     Nothing,
-    /// Whatever the run-time linker opens: it is refused everything when somebody has executed it. Whether a process runs it is looked
-    /// up when that opens something, so its exec needn't be seen, nor that of any program.
+    /// What the run-time linker opens: the linker is refused everything if a process has executed it directly. Whether
+    /// a process runs the linker is looked up when that process opens a file, so no exec needs to be seen.
     Opens,
     /// Each exec and open of a program, in their order.
     All,
@@ -97,7 +97,7 @@ fn kinds<'a>(rules: &'a RuleSet, rule: &'a Rule) -> impl Iterator<Item = &'a Tex
 }
 
 impl Policy {
-    /// Compiles.
+    /// Compiles rules.
     ///
     /// # Errors
     /// [`FormatError`] of the settings' log format.
@@ -143,12 +143,12 @@ impl Policy {
         self.starts
     }
 
-    /// What becomes of it.
+    /// The decision about an access.
     pub fn decide(&self, facts: &dyn Facts) -> Outcome {
         self.decider.decide(facts)
     }
 
-    /// It was answered so.
+    /// Counts the rule that decided.
     pub fn count(&self, outcome: Outcome) {
         if let Some(RuleId(index)) = outcome.rule
             && let Some(hits) = self.hits.get(index as usize)
@@ -157,19 +157,19 @@ impl Policy {
         }
     }
 
-    /// What becomes of it whoever asks, if that is the same for all.
+    /// The decision that holds for every process, if there is one.
     pub fn for_every_subject(&self, facts: &dyn Facts, enforcing: bool) -> Option<Outcome> {
         if enforcing { &self.enforced } else { &self.decider }.for_every_subject(facts)
     }
 
-    /// Whether this is one of the host's run-time linkers; copies of them are programs like any other, as for
-    /// fapolicyd.
+    /// Whether this is one of the host's run-time linkers. Copies of them are programs like any other, as in fapolicyd.
     #[must_use]
     pub fn is_linker(&self, path: &[u8]) -> bool {
         self.linkers.iter().any(|linker| **linker == *path)
     }
 
-    /// Whether this is the C library of one of these, which lies beside it and can be executed: it tells its version.
+    /// Whether this is the C library of one of the linkers. It is in the same directory, and executing it prints its
+    /// version.
     pub(super) fn is_c_library(&self, path: &[u8]) -> bool {
         let directory = |path: &[u8]| path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         let (own, name) = path.split_at(directory(path));
@@ -177,8 +177,8 @@ impl Policy {
             && self.linkers.iter().any(|linker| linker[..directory(linker)] == *own)
     }
 
-    /// Whether a program is one of these, wherever a process sees it. What lies at their paths is looked up each time: they are few,
-    /// and packages replace them.
+    /// Whether a program is one of the linkers, at any path that a process sees. The files at the linkers' paths are
+    /// looked up each time: there are few, and packages replace them.
     pub(super) fn is_linkers_program(&self, program: Identity) -> bool {
         let is_at = |linker: &Text| {
             let there = noted(rustix::fs::stat(&**linker));
@@ -187,7 +187,7 @@ impl Policy {
         self.linkers.iter().any(is_at)
     }
 
-    /// The line that is logged.
+    /// The log line.
     pub fn line(&self, outcome: Outcome, facts: &dyn Facts) -> String {
         self.format.line(outcome.rule.map(RuleId::number), outcome.decision.name(), facts)
     }
@@ -207,7 +207,7 @@ impl Policy {
             .collect()
     }
 
-    /// Where a rule is: only root can have written it.
+    /// The place of a rule. Only root can have written it.
     #[must_use]
     pub fn place(&self, id: RuleId) -> Origin {
         let place = self.rules.origin(id).place;

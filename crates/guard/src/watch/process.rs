@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who asks. How a program was started is told by a sequence of events, so something is remembered of each process; by
-//! its descriptor, because numbers are used again.
+//! The processes that ask. A sequence of events shows how a program was started, so something is remembered of each
+//! process; it is identified by its descriptor, because process numbers are reused.
 
 use super::counts::Counts;
 use super::known::Identity;
@@ -19,10 +19,10 @@ use std::cell::OnceCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Processes of which something is remembered, at least; each costs a descriptor.
+/// How many processes are remembered, at least; each costs a descriptor.
 const PROCESSES: usize = 2048;
 
-/// Programs of which it is remembered whether they are linkers, at least.
+/// For how many programs it is remembered whether they are linkers, at least.
 const PROGRAMS: usize = 1024;
 
 /// What is remembered of a process.
@@ -33,11 +33,11 @@ struct Remains {
     program: Mutex<Option<Program>>,
 }
 
-/// The program that a process runs. One that runs can't be written, and another one looks otherwise.
+/// The program that a process runs. A running program can't be written, and a replaced file has another identity.
 #[derive(Debug)]
 struct Program {
     identity: Identity,
-    /// Where it was on this host when the process first asked for something.
+    /// Its path on this host when the process first asked for a file.
     exe: Arc<[u8]>,
     kind: Option<Kind>,
 }
@@ -49,11 +49,11 @@ impl Remains {
     }
 }
 
-/// What is remembered of all.
+/// What is remembered of all processes.
 #[derive(Debug)]
 pub struct Processes {
     all: Mutex<Remembered<u32, Arc<Remains>>>,
-    /// Whether programs call themselves run-time linkers, by what they are.
+    /// Whether programs call themselves run-time linkers, by their identity.
     linkers: Mutex<Remembered<Identity, bool>>,
 }
 
@@ -65,8 +65,8 @@ impl Default for Processes {
 }
 
 impl Processes {
-    /// The process with this number, which is waiting for an answer and so can't end but by being killed; nothing if it
-    /// was.
+    /// The process with this number. It waits for an answer, so it can end only by being killed; `None` if it was
+    /// killed.
     pub(super) fn get(&self, pid: u32, counts: &Counts) -> Option<Process> {
         let mut processes = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(remains) = processes.get(&pid)
@@ -89,8 +89,8 @@ impl Processes {
 }
 
 impl Processes {
-    /// The program that a process runs, if it calls itself a run-time linker. A program that isn't known yet is opened, if it `may` be:
-    /// that is a question, and whoever serves the file may not answer.
+    /// The program that a process runs, if it calls itself a run-time linker. If the program isn't known yet, it is
+    /// opened, if `may` allows: opening it is a question, and the file's server may not answer.
     pub(super) fn linker_of(
         &self,
         pid: u32,
@@ -107,7 +107,7 @@ impl Processes {
         }
         let file = Subject::when_asked(pid).program().ok()?;
         let status = noted(rustix::fs::fstat(&file)).ok()?;
-        // The process may have executed something else by now.
+        // The process may have executed another program by now.
         let (program, stat) = (Identity::of(&status), Stat::of(file.as_fd()).ok()?);
         let is_linker = recognizer.elf_of(file.as_fd(), stat).is_some_and(|elf| elf.linker);
         if !shortage::is_seen() {
@@ -131,7 +131,7 @@ impl Process {
         Self { subject, remains, program: OnceCell::new() }
     }
 
-    /// It asks for a file: `elf` is what that is, if it is an ELF file.
+    /// Records that the process asks for a file. `elf` has the file's facts if it is an ELF file.
     pub(super) fn proceed(&self, access: Access, elf: Option<&ElfFacts>) {
         let mut progress = self.remains.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match access {
@@ -140,12 +140,13 @@ impl Process {
         }
     }
 
-    /// How its program was started, as far as it was seen.
+    /// How its program was started, as far as the questions show.
     pub(super) fn start(&self) -> Start {
         self.remains.progress.lock().unwrap_or_else(PoisonError::into_inner).start()
     }
 
-    /// Where its program is on this host. Looked up once for each program that it runs, as the kind is.
+    /// The path of its program on this host. It is looked up once for each program that the process runs, like the
+    /// kind.
     pub(super) fn exe(&self, filesystems: &FileSystems) -> Arc<[u8]> {
         let look = || filesystems.program_of(self.subject.pid(), self.subject.exe()).into();
         let Some(identity) = self.program() else { return look() };
@@ -164,12 +165,12 @@ impl Process {
         remembered.as_ref().filter(|program| program.identity == identity)?.kind.clone()
     }
 
-    /// The kind of its program. Opens it, which is a question: somebody else must answer meanwhile.
+    /// The kind of its program. Opens the program, which is a question, so another thread must answer meanwhile.
     pub(super) fn kind(&self, filesystems: &FileSystems, recognizer: &Recognizer) -> Kind {
         let kind = self.subject.kind(recognizer).clone();
         let _remembered = self.exe(filesystems);
         let identity = self.program();
-        // What couldn't be told isn't remembered.
+        // An unknown kind isn't remembered.
         if kind != Kind::UNKNOWN
             && let Some(program) =
                 self.remembered().as_mut().filter(|program| Some(program.identity) == identity)
@@ -188,7 +189,7 @@ impl Process {
     }
 }
 
-/// What a process's program is now.
+/// The program of a process now.
 fn program(pid: u32) -> Option<Identity> {
     look_at(format!("/proc/{pid}/exe")).ok().map(|status| Identity::of_extended(&status))
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was found out lately, bounded: two generations, the older one is forgotten when the younger is full.
+//! A bounded cache with two generations: the older one is dropped when the younger one is full.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// A map that forgets what wasn't asked for in a long time.
+/// A map that forgets entries that weren't asked for in a long time.
 #[derive(Debug)]
 pub struct Remembered<K, V> {
     young: HashMap<K, V>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that were changed are asked about again.
+//! Makes the kernel ask again about files that were changed.
 
 use super::engine::Engine;
 use super::known::Identity;
@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Engine {
-    /// Hears of changes until `stop`, which counts when the next one comes.
+    /// Listens for changes until `stop`, which is checked at the next change.
     pub fn hear(&self, stop: &AtomicBool) {
         let Some(notifications) = &self.notifications else { return };
         let mut buffer = vec![0; 64 << 10];
@@ -23,19 +23,19 @@ impl Engine {
             let _nothing_more = notifications.read(&mut buffer, |handle| {
                 match handle.map(|handle| self.filesystems.open(&handle)) {
                     Some(Ok(file)) => self.ask_again(file.as_fd()),
-                    // The file is gone, and with it what the kernel remembered of it.
+                    // The file is gone, and with it the kernel's own answer for it.
                     Some(Err(Errno::STALE)) => {}
-                    // Which file it was can't be told, so it may be any.
+                    // It is unknown which file it was, so it may be any.
                     _ => self.ask_about_all(),
                 }
             });
         }
     }
 
-    /// Asks about a file again.
+    /// Makes the kernel ask again about a file.
     pub fn ask_again(&self, file: BorrowedFd<'_>) {
         self.counts.revoked.one();
-        // What was found out of it doesn't hold any more, whatever its times say.
+        // Facts about the file don't hold any more, even if its times are unchanged.
         if let Ok(status) = rustix::fs::fstat(file) {
             let key = Identity::of(&status).key();
             self.files.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
@@ -46,11 +46,11 @@ impl Engine {
         }
     }
 
-    /// Asks about every file again.
+    /// Makes the kernel ask again about every file.
     pub fn ask_about_all(&self) {
         self.files.lock().unwrap_or_else(PoisonError::into_inner).clear();
         if self.gate.ask_about_all().is_err() {
-            // It can't be made to ask: then it may not answer by itself any more.
+            // If that fails, the kernel may not answer by itself any more.
             self.pass(false);
         }
     }

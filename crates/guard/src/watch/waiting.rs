@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions that wait: until what is trusted is up to date, or until a file has been read that takes long.
+//! Queues of questions that wait: until the trust database is up to date, or until a file that takes long has been
+//! read.
 //!
-//! Each holds a descriptor, so there are so many at most, and so many of one user. Users take turns, and so do the disks that a user's files
-//! are on: what one of them asks holds up that user alone, and a disk that doesn't answer only what is on it. Root waits for
-//! nobody: there is room, and there are threads for root that others don't get.
+//! Each question holds a descriptor, so their number is limited, in total and for one user. Users take turns, and so do
+//! the disks with a user's files. A slow question delays only the user who caused it, and a disk that doesn't answer
+//! delays only the questions about its files. Root never waits behind others: a part of the places and of the threads
+//! is for root only.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Questions that wait, at most.
+/// The most questions that wait.
 const MOST: usize = 4096;
-/// Of one user.
+/// The most questions of one user.
 const MOST_OF_ONE: usize = 1024;
-/// So many of one user's on one disk are worked on at the same time.
+/// The most questions of one user on one disk that are processed at the same time.
 const AT_WORK: usize = 2;
-/// And so many of one user's on all.
+/// The most questions of one user on all disks that are processed at the same time.
 const AT_WORK_OF_ONE: usize = 4;
-/// So many threads work on them.
+/// How many threads process them.
 pub const READERS: usize = 12;
-/// So many of these for root alone.
+/// How many of these threads are for root only.
 const ROOTS: usize = 2;
-/// Who waits for nobody.
+/// The user that never waits behind others.
 const ROOT: u32 = 0;
 
 /// A user, and the device of a file system.
 type Key = (u32, u64);
 
-/// What waits, by user and disk.
+/// The waiting items, by user and disk.
 #[derive(Debug)]
 pub(super) struct Waiting<T> {
     lines: Mutex<Lines<T>>,
@@ -38,9 +40,9 @@ pub(super) struct Waiting<T> {
 struct Lines<T> {
     of: BTreeMap<Key, Line<T>>,
     count: usize,
-    /// How many of others than root are worked on.
+    /// How many items of users other than root are being processed.
     at_work: usize,
-    /// Whose turn was last.
+    /// The user and disk whose turn was last.
     last: Key,
 }
 
@@ -65,7 +67,7 @@ impl<T> Default for Waiting<T> {
     }
 }
 
-/// One that is worked on, until this is dropped.
+/// An item that is being processed, until this is dropped.
 pub(super) struct AtWork<'w, T> {
     key: Key,
     from: &'w Waiting<T>,
@@ -91,7 +93,7 @@ impl<T> Lines<T> {
         self.of.range((user, 0)..=(user, u64::MAX)).map(|(_, line)| line)
     }
 
-    /// The next whose line has not too many at work: one of root's, or the one after the one whose turn was last.
+    /// The next item from a line that has not too many in progress: one of root's, or the one after the last turn.
     fn next(&mut self) -> Option<(Key, T)> {
         let others = self.at_work < READERS - ROOTS;
         let is_next = |(key, line): &(&Key, &Line<T>)| {
@@ -120,7 +122,7 @@ impl<T> Waiting<T> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `user` asks this about a file on `device`; it is given back where too many wait.
+    /// Queues an item for `user` about a file on `device`. Gives it back if too many wait.
     pub(super) fn put(&self, user: u32, device: u64, what: T) -> Result<(), T> {
         let mut lines = self.lines();
         let most = if user == ROOT { MOST } else { MOST - MOST_OF_ONE };
@@ -134,7 +136,7 @@ impl<T> Waiting<T> {
         Ok(())
     }
 
-    /// Waits for one that is to be worked on.
+    /// Waits for an item to process.
     pub(super) fn take(&self) -> (T, AtWork<'_, T>) {
         let mut lines = self.lines();
         loop {
@@ -145,7 +147,7 @@ impl<T> Waiting<T> {
         }
     }
 
-    /// Waits until there are some, and takes all, with their users.
+    /// Waits until there are items, and takes all, with their users.
     pub(super) fn take_all(&self) -> Vec<(u32, T)> {
         let mut lines = self
             .came
@@ -177,7 +179,7 @@ mod tests {
         }
         let (one, two, three, four) = (waiting.take(), waiting.take(), waiting.take(), waiting.take());
         assert_eq!([one.0, two.0, three.0, four.0], [0, 1001, 1002, 1]);
-        // A third of the same user's has to wait.
+        // A third item of the same user has to wait.
         assert!(waiting.lines().next().is_none());
         drop(one);
         assert_eq!(waiting.take().0, 2);
@@ -199,7 +201,7 @@ mod tests {
         }
     }
 
-    /// However many disks a user has.
+    /// The limit doesn't depend on how many disks a user has.
     #[test]
     fn a_user_keeps_so_many_threads_and_no_more() {
         let waiting = Waiting::default();
@@ -212,7 +214,7 @@ mod tests {
         assert!(waiting.lines().next().is_none());
     }
 
-    /// However many numbers a user has.
+    /// The limit doesn't depend on how many user numbers ask.
     #[test]
     fn root_waits_for_nobody() {
         let waiting = Waiting::default();

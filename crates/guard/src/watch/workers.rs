@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who reads the kernel's questions: one thread leads, and the others stand ready.
+//! The threads that read the kernel's questions: one thread leads, and the others stand ready.
 //!
-//! One reader answers faster than several: it stays awake and its caches warm. While it reads a file that takes long every other open
-//! on the host would wait, so such a question is put off to other threads ([`later`](super::later)).
+//! One reader answers faster than several: it stays awake and its caches stay warm. If it read a file that takes long,
+//! every other open on the host would wait, so such a question is put off to other threads ([`later`](super::later)).
 //!
-//! To read a question is to have the kernel open its file, and whoever serves that file may not answer. A disk may be slow, and
-//! a thread may be stopped by who traces it. Somebody else looks whether questions are left unread ([`Engine::goes_on`](super::engine::Engine::goes_on)) and has another thread lead.
+//! Reading a question makes the kernel open its file, and the file's server may not answer. A disk may be slow, and a
+//! process that traces the thread may stop it. So another thread checks whether questions are left unread
+//! ([`Engine::goes_on`](super::engine::Engine::goes_on)) and makes a different thread lead.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// How many threads there are in all; all but the leader sleep.
+/// How many threads there are in total; all but the leader sleep.
 pub const THREADS: usize = 4;
 
 /// The threads that answer.
@@ -20,7 +21,8 @@ pub const THREADS: usize = 4;
 pub struct Workers {
     /// Whether a thread leads.
     is_led: Mutex<bool>,
-    /// How often the lead has been taken or laid down. It changes while `is_led` is locked, and is read without.
+    /// How often the lead was taken or given up. It changes only while `is_led` is locked, and is read without the
+    /// lock.
     term: AtomicU64,
     free: Condvar,
     /// What each thread works on.
@@ -28,18 +30,18 @@ pub struct Workers {
     began: Instant,
 }
 
-/// What a thread works on.
+/// The question that a thread works on.
 #[derive(Debug, Default)]
 struct Busy {
-    /// When it began with a question, in ms since the workers began, plus one; 0 without one.
+    /// When it started a question, in ms since the workers began, plus one; 0 without a question.
     since: AtomicU64,
-    /// The number of the question's file.
+    /// The descriptor of the question's file.
     file: AtomicI32,
-    /// The thread's own number.
+    /// The thread's id.
     thread: AtomicI32,
 }
 
-/// A time during which one thread leads. A thread that was deposed doesn't know so before it asks whether it is over.
+/// The time during which one thread leads. A thread that lost the lead notices this only when it checks the term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Term(u64);
 
@@ -60,7 +62,7 @@ impl Workers {
         self.is_led.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody leads; then this thread does.
+    /// Waits until no thread leads; then this thread leads.
     pub fn lead(&self) -> Term {
         let free = self.free.wait_while(self.locked(), |is_led| *is_led);
         let mut is_led = free.unwrap_or_else(PoisonError::into_inner);
@@ -68,7 +70,7 @@ impl Workers {
         Term(self.term.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Lets another thread lead, if that time isn't over yet.
+    /// Lets another thread lead, if that term isn't over yet.
     pub fn step_aside(&self, term: Term) {
         let mut is_led = self.locked();
         if self.leads(term) {
@@ -78,20 +80,20 @@ impl Workers {
         }
     }
 
-    /// Whether it is still that time.
+    /// Whether that term still lasts.
     #[must_use]
     pub fn leads(&self, term: Term) -> bool {
         self.term.load(Ordering::Relaxed) == term.0
     }
 
-    /// The time that lasts, if a thread leads.
+    /// The current term, if a thread leads.
     #[must_use]
     pub fn lasting(&self) -> Option<Term> {
         let is_led = self.locked();
         is_led.then(|| Term(self.term.load(Ordering::Relaxed)))
     }
 
-    /// Thread `number`, which is this one, begins with the question that came with `file`.
+    /// Thread `number`, the calling one, starts the question that came with `file`.
     pub fn begin(&self, number: usize, file: RawFd) {
         let busy = &self.busy[number];
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
@@ -104,20 +106,20 @@ impl Workers {
         self.busy[number].since.store(0, Ordering::Relaxed);
     }
 
-    /// Thread `number` is this one.
+    /// Sets the calling thread as thread `number`.
     pub fn is_here(&self, number: usize) {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         self.busy[number].thread.store(thread, Ordering::Relaxed);
     }
 
-    /// For how many ms the thread has been at it that began first, and how many threads are at work.
+    /// How long in ms the longest current question has taken, and how many threads are at work.
     #[must_use]
     pub fn longest(&self) -> (u64, usize) {
         let at_work = self.at_work();
         at_work.fold((0, 0), |(longest, count), (ms, _)| (longest.max(ms), count + 1))
     }
 
-    /// The threads that have been at it for longer than `ms`, and the files of their questions.
+    /// The threads that have worked on a question for longer than `ms`, and the files of their questions.
     pub fn kept(&self, ms: u64) -> impl Iterator<Item = (i32, RawFd)> {
         let kept = self.at_work().filter(move |(since, _)| *since > ms);
         kept.map(|(_, busy)| (busy.thread.load(Ordering::Relaxed), busy.file.load(Ordering::Relaxed)))

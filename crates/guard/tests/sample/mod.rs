@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules and accesses out of few words, so that they meet often.
+//! Random rules and accesses from few words, so that they match often.
 #![allow(dead_code, unreachable_pub, reason = "each test uses what it needs")]
 
 use palisade_guard::facts::{Access, Start};

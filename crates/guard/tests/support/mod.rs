@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests against the real fapolicyd share.
+//! Helpers of the tests against the real fapolicyd.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 #![expect(clippy::expect_used, reason = "a test dies of what it doesn't find")]
@@ -8,7 +8,8 @@ pub(crate) mod observed;
 pub(crate) mod oracle;
 pub(crate) mod world;
 
-/// Is fapolicyd there? A machine that declares it (`PALISADE_TEST_HAS=fapolicyd,…`) and hasn't got it is a failure.
+/// Is fapolicyd installed? A machine that declares it (`PALISADE_TEST_HAS=fapolicyd,…`) and doesn't have it is a
+/// failure.
 pub(crate) fn has_fapolicyd() -> bool {
     let there = ["/usr/sbin/fapolicyd", "/usr/sbin/fapolicyd-cli"]
         .iter()

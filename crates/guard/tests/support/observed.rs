@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One line of fapolicyd's log, as the facts that it decided by.
+//! Parses one line of fapolicyd's log into the facts that it decided by.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd as _;
@@ -10,11 +10,11 @@ use palisade_guard::kind::elf::{ElfFacts, examine};
 use palisade_guard::kind::{Recognizer, Stat};
 use palisade_guard::subject::start::Progress;
 
-/// One decision, and what it was made from. What the log doesn't have is found out here: the kind of the subject's
-/// program from the file, how it was started from the events of the same process before.
+/// One decision, and its facts. What the log doesn't have is found out here: the kind of the subject's program from the
+/// file, and how it was started from the earlier events of the same process.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
-    /// The number of the rule that fapolicyd took, from 1; none if no rule said anything.
+    /// The number of the rule that matched in fapolicyd, from 1; `None` if no rule matched.
     pub(crate) rule: Option<u32>,
     pub(crate) decision: String,
     access: Access,
@@ -36,11 +36,11 @@ pub(crate) struct Observed {
     hash: Option<String>,
 }
 
-/// What is known of files by now: ELF or not, and the kind.
+/// The known facts of files: ELF or not, and the kind.
 pub(crate) type Files = HashMap<Vec<u8>, (Option<ElfFacts>, String)>;
 
 impl Observed {
-    /// Reads a line; nothing if it was cut at the 512 bytes that fapolicyd's log has.
+    /// Reads a line; `None` if it was cut at fapolicyd's limit of 512 bytes.
     pub(crate) fn read(
         line: &[u8],
         here: impl Fn(&[u8]) -> PathBuf,
@@ -103,11 +103,12 @@ impl Observed {
     }
 }
 
-/// What is left of one half of a line.
+/// The rest of one half of a line.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The value of the field, which ends where the next one begins: the last place, as values can say anything.
+    /// The value of the field, which ends where the next one begins: at the last such place, as values can contain
+    /// anything.
     fn take(&mut self, name: &str, next: &str) -> Option<&'a [u8]> {
         let value = self.0.strip_prefix(name.as_bytes())?;
         let end = if next.is_empty() {
@@ -140,7 +141,7 @@ fn number(bytes: &[u8]) -> Option<u32> {
     text(bytes).parse().ok()
 }
 
-/// It logs numbers with a sign: -1 is none.
+/// fapolicyd logs numbers with a sign: -1 is none.
 fn signed(bytes: &[u8]) -> Option<u32> {
     text(bytes).parse::<i32>().ok().map(i32::cast_unsigned)
 }

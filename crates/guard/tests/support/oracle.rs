@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The real fapolicyd, asked about real opens and execs.
+//! Runs the real fapolicyd, with real opens and execs.
 //!
-//! It runs permissive in mount and process namespaces of its own, in a root made for it: `/usr` is this machine's,
-//! `/lib` and `/mnt/w` are of a type of file system that nothing else here has (ramfs), and are all that it
-//! watches. `/lib` is a directory, not a symbolic link, so that the run-time linker is where fapolicyd expects it.
-//! When the shell that is the namespace's first process ends, or is killed, the kernel ends all the others.
+//! It runs permissive in separate mount and process namespaces, in a root made for it. `/usr` is this machine's. `/lib`
+//! and `/mnt/w` have a type of file system that nothing else here has (ramfs), and fapolicyd watches only these. `/lib`
+//! is a directory, not a symbolic link, so that the run-time linker is where fapolicyd expects it. When the shell that
+//! is the namespace's first process ends, or is killed, the kernel ends all the others.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 
 use crate::support::observed::Observed;
 
-/// Where the files are for who is watched.
+/// The path of the files for the watched processes.
 pub(crate) const WATCHED: &str = "/mnt/w";
 
-/// Every field that it can log, but `dir`, which is `path` again.
+/// Every field that it can log, except `dir`, which is `path` again.
 pub(crate) const FORMAT: &str =
     "rule,dec,perm,auid,uid,gid,sessionid,pid,ppid,trust,comm,exe,:,path,device,ftype,trust,sha256hash";
 
 const BOUND: Duration = Duration::from_secs(55);
 
-/// What one run needs.
+/// The input of one run.
 pub(crate) struct Oracle {
     /// Files to be watched, relative to [`WATCHED`].
     stage: tempfile::TempDir,
@@ -45,7 +45,7 @@ impl Oracle {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("a mode");
     }
 
-    /// Has a path in the trust database.
+    /// Adds a path to the trust database.
     pub(crate) fn trust(&mut self, path: &str) {
         self.trusted.push(path.to_owned());
     }
@@ -54,7 +54,7 @@ impl Oracle {
         self.stage.path().join("files")
     }
 
-    /// Where a file of the watched side is here, to be looked into.
+    /// The path outside of a file of the watched side, to read it.
     pub(crate) fn here(&self, path: &[u8]) -> PathBuf {
         match path.strip_prefix(b"/mnt/w/") {
             Some(rest) => self.files().join(OsStr::from_bytes(rest)),
@@ -94,7 +94,7 @@ impl Oracle {
     }
 }
 
-/// Runs the outer script within namespaces, and ends all of it if it takes too long.
+/// Runs the outer script in namespaces, and ends all of it if it takes too long.
 fn run(stage: &Path) {
     let output = std::fs::File::create(stage.join("output")).expect("a file");
     let mut child = Command::new("unshare")
@@ -136,7 +136,7 @@ fn run(stage: &Path) {
     );
 }
 
-/// Makes the root, and goes there. `$1` is the stage.
+/// Makes the root, and changes to it. `$1` is the stage.
 const OUTER: &str = r#"
 set -e
 stage=$1

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files of many kinds, and eight actors that open and execute them.
+//! Creates files of many kinds, and eight users that open and execute them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
 use crate::support::oracle::{Oracle, WATCHED};
 
-/// A program of no more than a few calls: it opens the file three times, and exits.
+/// A program with only a few system calls: it opens the file three times, and exits.
 fn without_linker(opened: &str) -> Vec<u8> {
     let mut code = Vec::new();
     for open in 0..3_i32 {
@@ -29,7 +29,7 @@ fn without_linker(opened: &str) -> Vec<u8> {
     bytes
 }
 
-/// What everyone does in turn: opens of every file, then programs, scripts and the linker.
+/// What each user does: opens of every file, then programs, scripts and the linker.
 const ACT: &str = r#"
 for round in 1 2 3 4 5 6 7 8 9 10 11 12; do
     for file in /mnt/w/data/* /mnt/w/dir/* /mnt/w/dirx/* /mnt/w/lib/* /mnt/w/bin/*; do
@@ -52,7 +52,7 @@ done
 :
 "#;
 
-/// As whom, and with which shell.
+/// The users, groups and shells.
 pub(crate) const EVERYONE: &str = r#"
 while read -r uid gid groups shell; do
     setpriv --reuid $uid --regid $gid --groups $groups $shell /mnt/w/act

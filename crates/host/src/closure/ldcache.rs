@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `/etc/ld.so.cache`: the system's libraries by name, as `ldconfig` found them.
+//! Reads `/etc/ld.so.cache`: the system's libraries by name, as `ldconfig` found them.
 //!
 //! The form is that of glibc's `cache.c` and `dl-cache.h` since 2.2 (`glibc-ld.so.cache1.1`): a header, entries
 //! of 24 bytes, strings, and since 2.33 extensions, of which one names the directories for certain processors
@@ -40,7 +40,7 @@ pub(super) struct Entry {
 pub(super) struct LdCache(HashMap<OsString, Vec<Entry>, RandomState>);
 
 impl LdCache {
-    /// Reads the cache; one that isn't there or is damaged is empty, as it is to the loader.
+    /// Reads the cache. A missing or damaged cache is empty, as it is for the loader.
     pub(super) fn read(path: &Path, machine: Machine) -> Self {
         let Some(wanted) = flags(machine) else { return Self::default() };
         match file::read(path, CAP, Links::Follow) {
@@ -49,7 +49,7 @@ impl LdCache {
         }
     }
 
-    /// The libraries of a name, as they stand in the cache: best first.
+    /// The libraries of a name, in the order of the cache: best first.
     pub(super) fn get(&self, name: &OsStr) -> &[Entry] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
@@ -122,7 +122,7 @@ fn parse(bytes: &[u8], wanted: u32) -> Option<LdCache> {
                 Some(name) => Some(name.clone()),
                 None => continue,
             },
-            // A bit of the processor's: such directories went with glibc 2.37.
+            // A bit of the processor's capabilities: glibc 2.37 removed such directories.
             _ => continue,
         };
         if flags == wanted

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a loader looks for a library.
+//! Lists the paths at which a loader looks for a library.
 //!
-//! glibc (`elf/dl-load.c`): the `DT_RPATH` of who asks and of those who asked for it, unless who asks has a
-//! `DT_RUNPATH`; that of the program; `LD_LIBRARY_PATH` (which no sandbox passes on); the `DT_RUNPATH` of who
-//! asks; the cache; the system's directories. In each directory, those for certain processors come first.
-//! musl (`ldso/dynlink.c`): both kinds of path of who asks and of those who asked for it, then the directories of
-//! `/etc/ld-musl-ARCH.path`, or else three.
+//! "The requester" is the object that needs the library. glibc (`elf/dl-load.c`): the `DT_RPATH` of the requester and
+//! of the objects that loaded it, unless the requester has a `DT_RUNPATH`; the program's `DT_RPATH`;
+//! `LD_LIBRARY_PATH` (which no sandbox passes on); the requester's `DT_RUNPATH`; the cache; the system's directories.
+//! In each directory, subdirectories for certain processors come first. musl (`ldso/dynlink.c`): both kinds of path
+//! of the requester and of the objects that loaded it, then the directories of `/etc/ld-musl-ARCH.path`, or else
+//! three default directories.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,7 +17,7 @@ use super::{Object, expand};
 use crate::elf::{Elf, Machine};
 use crate::file::{self, Links};
 
-/// Whose loader it is.
+/// The C library that the loader belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flavour {
     Glibc(Machine),
@@ -24,7 +25,7 @@ pub(super) enum Flavour {
 }
 
 impl Flavour {
-    /// By the name of the program's loader; libraries are taken for glibc's.
+    /// Determined by the name of the program's loader; libraries count as glibc's.
     pub(super) fn of(elf: &Elf) -> Self {
         let loader = elf.interpreter.as_deref().and_then(Path::file_name).unwrap_or_default();
         if loader.as_bytes().starts_with(b"ld-musl-") {
@@ -50,7 +51,7 @@ impl Flavour {
     }
 }
 
-/// What a machine is called in names of directories: Debian's, and the platform's.
+/// The names of a machine in directory names: Debian's, and the platform's.
 const fn names(machine: Machine) -> (&'static str, &'static str) {
     match (machine.number, machine.wide) {
         (62, true) => ("x86_64-linux-gnu", "x86_64"),
@@ -106,7 +107,7 @@ fn standard(machine: Machine) -> Vec<PathBuf> {
     own.chain(defaults.iter().chain(wide).map(PathBuf::from)).collect()
 }
 
-/// Where the library `name` may be that `asks` needs, after all [`candidates`]: most libraries are among those.
+/// Where the library `name` that `asks` needs may be, after all [`candidates`]: most libraries are among those.
 pub(super) fn standard_candidates(flavour: Flavour, asks: &Elf, name: &OsStr) -> Vec<PathBuf> {
     let Flavour::Glibc(machine) = flavour else { return Vec::new() };
     if asks.no_default || name.as_bytes().contains(&b'/') {
@@ -121,7 +122,7 @@ pub(super) fn standard_candidates(flavour: Flavour, asks: &Elf, name: &OsStr) ->
     standard(machine).into_iter().flat_map(in_directory).collect()
 }
 
-/// Where the library `name` may be that `objects[asking]` needs, in the loader's order; before
+/// Where the library `name` that `objects[asking]` needs may be, in the loader's order; before
 /// [`standard_candidates`].
 pub(super) fn candidates(
     flavour: Flavour,
@@ -132,7 +133,7 @@ pub(super) fn candidates(
 ) -> Vec<PathBuf> {
     let machine = flavour.machine();
     let (triple, platform) = names(machine);
-    // Debian's loaders say for $LIB where they lie themselves.
+    // Debian's loaders replace $LIB by their own directory.
     let library = format!("lib/{triple}");
     let filled = |text: &OsStr, object: &Object| {
         let origin = object.path.parent().unwrap_or(Path::new("/"));

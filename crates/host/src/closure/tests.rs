@@ -51,8 +51,8 @@ fn what_is_no_program_is_said() {
     assert!(libraries.closure(directory.path()).unwrap_err().to_string().ends_with("is no ELF file"));
 }
 
-/// Whatever a byte of the header, the segments or the dynamic section is: no panic, and no closure of the whole
-/// file system.
+/// With any byte of the header, the segments or the dynamic section changed, there is no panic, and no closure of the
+/// whole file system.
 #[test]
 fn damaged_bytes_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn damaged_bytes_do_no_harm() {
             let mut bytes = whole.clone();
             bytes[at] = value;
             std::fs::write(&file, &bytes).unwrap();
-            // What has been read once isn't read again.
+            // A file is read only once.
             if let Ok(closure) = Libraries::default().closure(&file) {
                 assert!(closure.objects.len() < 64, "{at}");
             }
@@ -71,7 +71,7 @@ fn damaged_bytes_do_no_harm() {
     }
 }
 
-/// An ELF file of 64 bits that needs so many libraries, all of one name that isn't there.
+/// A 64-bit ELF file that needs this many libraries, all of one name that doesn't exist.
 fn needing(count: u64) -> Vec<u8> {
     const PAGE: u64 = 0x1000;
     let entries: Vec<[u64; 2]> = (0..count).map(|_| [1, 1]).chain([[5, PAGE], [10, 16], [0, 0]]).collect();

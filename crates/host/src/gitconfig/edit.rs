@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a change of a repository's own configuration may be made by somebody who isn't trusted.
+//! Judges whether an untrusted command may make a change of a repository's own configuration.
 //!
-//! Git inside a sandbox must be able to write `.git/config`: a clone, a new branch, `push -u` all
-//! do. The same file names programs that git runs (`core.fsmonitor`, `filter.*.clean`), also when
-//! the user runs git outside, and decides where a push goes. So the text before and the text after
-//! are compared here: what stays as it was is fine whatever it says, what is new, changed or gone
-//! must be on the list in `keys`.
+//! Git inside a sandbox must be able to write `.git/config`: a clone, a new branch, `push -u` all do. The same file
+//! names programs that git runs (`core.fsmonitor`, `filter.*.clean`), also when the user runs git outside. It also
+//! decides where a push goes. So this module compares the text before and the text after. An unchanged setting is
+//! allowed, whatever its value is. A new, changed or removed setting must be on the list in `keys`.
 //!
-//! Three things are judged, from the text to its meaning:
-//! 1. `spelling`: lines that weren't there before look as git writes them. That leaves nothing to
-//!    interpret, so that other readers of these files (libgit2, gitoxide, JGit) don't see anything
-//!    else than what is judged here.
-//! 2. Each setting with all its values, under the name that git makes of it.
-//! 3. The order of all that isn't on the list: of two values the last counts, and what an
-//!    `include` says is overridden by what follows it.
+//! Three aspects are judged, from the text to its meaning:
+//! 1. `spelling`: new lines have the form in which git writes them. They need no interpretation then, so other
+//!    readers of these files (libgit2, gitoxide, JGit) see the same as this judgement.
+//! 2. Each setting with all its values, under the name that git gives it.
+//! 3. The order of all settings that aren't on the list: of two values the last one counts, and what an `include`
+//!    says is overridden by the settings after it.
 //!
-//! The text doesn't tell where a path leads: a link may be put in its way afterwards. So
-//! `core.worktree` of `.git` itself may only say what holds anyway, and new addresses on this host
-//! are refused: a push there runs the hooks of a repository that anybody may have made. (Not in a
-//! repository that came into being inside: there is nothing of the user's in it.) See [`Baseline`]
-//! for what "before" should be.
+//! The text doesn't say where a path leads: a link may be put in its way afterwards. So `core.worktree` of `.git`
+//! itself may only have the value that applies anyway, and new addresses on this host are refused: a push to such an
+//! address runs the hooks of a repository that any user may have made. (They are allowed in a repository that was
+//! made inside, because it holds nothing of the user's.) See [`Baseline`] for the meaning of "before".
 
 mod baseline;
 mod keys;
@@ -47,38 +44,37 @@ pub use baseline::Baseline;
 /// Where the repository is. Both paths are absolute and canonical.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'p> {
-    /// The directory that holds the file: `…/.git`, `…/.git/modules/NAME`.
+    /// The directory that contains the file: `…/.git`, `…/.git/modules/NAME`.
     pub git_directory: &'p Path,
-    /// The top of the working tree, for a submodule that of its superproject.
+    /// The top of the working tree; for a submodule, that of its superproject.
     pub work_tree_top: &'p Path,
 }
 
-/// What is wrong with a change. Displays as one line that can't steer a terminal.
+/// Why a change is refused. It displays as one line without characters that control a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The setting (`branch.main.remote`); empty where the text as such is refused. A subsection
-    /// that may hold a password (`url.https://TOKEN@host/.insteadof`) is written as `*`.
+    /// The setting (`branch.main.remote`); empty where the text itself is refused. A subsection that may hold a
+    /// password (`url.https://TOKEN@host/.insteadof`) is written as `*`.
     pub key: String,
-    /// The line, from 1: in the new text, for [`Change::Removed`] in the old one. 0 if the file as
-    /// a whole is meant.
+    /// The line, from 1: in the new text, or for [`Change::Removed`] in the old one. 0 if the whole file is meant.
     pub line: u32,
-    /// What was tried.
+    /// The attempted change.
     pub change: Change,
     /// Why it is refused.
     pub reason: &'static str,
-    /// Other settings that are refused for what they say, written like `key`.
+    /// Other settings whose values are refused, written like `key`.
     pub also: Vec<String>,
 }
 
-/// So many settings are named in a message.
+/// How many settings a message names.
 const NAMED: usize = 8;
 
-/// What was tried.
+/// The kind of an attempted change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// A setting that wasn't there.
     Added,
-    /// Other values, or the same ones elsewhere in the file.
+    /// Other values, or the same values elsewhere in the file.
     Changed,
     /// A setting that was there is gone.
     Removed,
@@ -110,8 +106,8 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Names are somebody else's: what would break the line or steer the terminal is written as an
-/// escape.
+/// Escapes a name for a message. Names are untrusted: characters that would break the line or control the terminal
+/// are written as escapes.
 fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
@@ -124,26 +120,26 @@ fn one_line(text: &str) -> String {
     line
 }
 
-/// Control characters, and those that are invisible or turn the direction of writing.
+/// Control characters, and characters that are invisible or change the direction of writing.
 fn steers(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Whether the file may become `new`, where it was `old` before anybody inside changed it; `None`
-/// only for a repository that was made inside.
+/// Whether the file may become `new`. `old` is its content before any process inside changed it; `None` only for a
+/// repository that was made inside.
 ///
-/// For `config`. `config.worktree` is read after it and would override `core.worktree`.
+/// This is for `config`. `config.worktree` is read after it and would override `core.worktree`.
 ///
 /// # Errors
-/// [`Refusal`] with the first thing that may not be.
+/// [`Refusal`] with the first change that isn't allowed.
 pub fn judge(old: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(), Refusal> {
     if old == Some(new) {
         return Ok(());
     }
     let text =
         |reason| Refusal { key: String::new(), line: 0, change: Change::Text, reason, also: Vec::new() };
-    // A NUL would end a value for git, which reads C's strings.
+    // A NUL would end a value for git, which uses C strings.
     for text_of in [new, old.unwrap_or_default()] {
         if text_of.len() > CAP {
             return Err(text("the configuration is larger than 1 MiB"));
@@ -157,7 +153,7 @@ pub fn judge(old: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(), Re
     judge_settings(old, new, place)
 }
 
-/// The judgement on what the texts say, however they say it.
+/// Judges the meaning of the texts, independent of their spelling.
 fn judge_settings(old: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(), Refusal> {
     let unreadable = |reason| {
         move |error: syntax::SyntaxError| Refusal {
@@ -185,8 +181,8 @@ fn judge_settings(old: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(
     .judge()
 }
 
-/// A setting's name as git makes it: `section.subsection.key`, in which the section ends at the
-/// first dot and the key begins after the last. `[a.b "C"] d` and `[a "b.C"] d` are the same.
+/// A setting's name as git forms it: `section.subsection.key`, in which the section ends at the first dot and the key
+/// begins after the last. `[a.b "C"] d` and `[a "b.C"] d` are the same.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     section: String,
@@ -206,7 +202,7 @@ impl Name {
         Self { section: section.to_owned(), subsection, key: entry.key.clone() }
     }
 
-    /// For messages.
+    /// The name as messages show it.
     fn shown(&self) -> String {
         match &self.subsection {
             None => format!("{}.{}", self.section, self.key),
@@ -220,7 +216,7 @@ impl Name {
     }
 }
 
-/// A value and its line; `None` for a key without `=`.
+/// A value and its line; the value is `None` for a key without `=`.
 #[derive(Debug, Clone)]
 struct Value {
     bytes: Option<Vec<u8>>,
@@ -255,7 +251,7 @@ impl Settings {
         self.values.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// Remotes with an address. For any other name git takes the name itself for a path.
+    /// Remotes with an address. Git treats any other name as a path.
     fn remotes(&self) -> BTreeSet<&[u8]> {
         self.values
             .iter()
@@ -272,15 +268,15 @@ impl Settings {
         self.values.keys().map(|name| (name.section.as_str(), name.subsection.as_deref())).collect()
     }
 
-    /// What isn't on the list, in the file's order.
+    /// The settings that aren't on the list, in the file's order.
     fn guarded(&self) -> impl Iterator<Item = &(Name, Value)> {
         self.order.iter().filter(|(name, _)| matches!(keys::status(name), KeyStatus::Refused(_)))
     }
 }
 
-/// Two readings of one file.
+/// The settings of a file before and after a change.
 struct Comparison<'c> {
-    /// Nothing was there before.
+    /// There was no file before.
     fresh: bool,
     established: BTreeSet<&'c [u8]>,
     remotes: BTreeSet<&'c [u8]>,
@@ -301,7 +297,7 @@ impl Comparison<'_> {
         self.order()
     }
 
-    /// The judgement on a setting that is new or has other values, among `sections` that were there before.
+    /// Judges a setting that is new or has other values. `sections` are those that were there before.
     fn setting(
         &self,
         name: &Name,
@@ -332,7 +328,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Whether the rule lets the name be set at all, whatever the value.
+    /// Whether the rule permits setting the name at all, whatever the value is.
     fn may_be_set(
         &self,
         name: &Name,
@@ -383,7 +379,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// By now the same settings are guarded in both; they must also come in the same order.
+    /// Both texts have the same guarded settings at this point; they must also have the same order.
     fn order(&self) -> Result<(), Refusal> {
         let moved = self.before.guarded().zip(self.after.guarded()).find(|(old, new)| old != new);
         match moved {

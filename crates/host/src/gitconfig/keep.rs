@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which of the user's git settings are of use inside a sandbox and harm nobody there.
+//! Lists the user's git settings that are useful and harmless inside a sandbox.
 //!
-//! A list of what is kept, not of what is dropped: a new git with a new secret must not leak it.
+//! The list says what is kept, not what is dropped: a new git with a new secret must not leak it.
 
 use super::syntax::Entry;
 
-/// What is kept of a section.
+/// Which keys of a section are kept.
 enum Keys {
     /// Every key but these.
     AllBut(&'static [&'static str]),
@@ -13,8 +13,8 @@ enum Keys {
     Only(&'static [&'static str]),
 }
 
-/// Sections without subsection. Dropped throughout: what signs (the key isn't inside, each commit
-/// would fail), what names files outside the sandbox, credentials, and where the network leads.
+/// Sections without subsection. Always dropped are settings for signing (the key isn't inside, so each commit would
+/// fail), names of files outside the sandbox, credentials, and network addresses.
 const SECTIONS: &[(&str, Keys)] = &[
     ("advice", Keys::AllBut(&[])),
     ("alias", Keys::AllBut(&[])),
@@ -85,8 +85,8 @@ const SECTIONS: &[(&str, Keys)] = &[
     ("versionsort", Keys::AllBut(&[])),
 ];
 
-/// Sections of which subsections are kept. `filter "lfs"` is needed for correctness: without its
-/// driver every file in Git LFS shows as changed, and `git add` would commit the content.
+/// Sections of which subsections are kept. `filter "lfs"` is needed for correctness: without its driver every file in
+/// Git LFS appears changed, and `git add` would commit the content.
 const SUBSECTIONS: &[(&str, Option<&str>, Keys)] = &[
     ("color", None, Keys::AllBut(&[])),
     ("diff", None, Keys::Only(&["algorithm", "binary", "wordregex", "xfuncname"])),

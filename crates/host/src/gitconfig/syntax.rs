@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The syntax of git's configuration files, read and written.
+//! Parses and writes the syntax of git's configuration files.
 //!
-//! Follows git's `config.c` (and "Syntax" in git-config(1)): section and key names are
-//! case-insensitive, subsections in quotes aren't, a value may be quoted in parts, continue on the
-//! next line after a backslash, and ends at an unquoted `#` or `;`. Values are bytes.
+//! It follows git's `config.c` (and "Syntax" in git-config(1)). Section and key names are case-insensitive;
+//! subsections in quotes aren't. A value may be quoted in parts, may continue on the next line after a backslash, and
+//! ends at an unquoted `#` or `;`. Values are bytes.
 
 /// One `key = value` with its section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Section, in lower case.
     pub section: String,
-    /// Subsection, as is.
+    /// Subsection, unchanged.
     pub subsection: Option<Vec<u8>>,
     /// Key, in lower case.
     pub key: String,
@@ -42,7 +42,7 @@ pub enum SyntaxError {
         /// The line, from 1.
         line: u32,
     },
-    /// A key has a character that no key has.
+    /// A key has a character that isn't permitted in keys.
     #[error("line {line}: bad key")]
     Key {
         /// The line, from 1.
@@ -66,10 +66,10 @@ impl SyntaxError {
     }
 }
 
-/// Reads a configuration file's text.
+/// Parses a configuration file's text.
 ///
 /// # Errors
-/// [`SyntaxError`] where git would refuse the file too.
+/// [`SyntaxError`] where git would refuse the file, too.
 pub fn parse(text: &[u8]) -> Result<Vec<Entry>, SyntaxError> {
     let mut reader = Reader { rest: text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text), line: 1 };
     let mut section: Option<(String, Option<Vec<u8>>)> = None;
@@ -82,8 +82,7 @@ pub fn parse(text: &[u8]) -> Result<Vec<Entry>, SyntaxError> {
             byte => {
                 let line = reader.line;
                 let (key, value) = reader.assignment(byte)?;
-                // A key before any section has no name that anybody could ask for; git reads
-                // past it, too.
+                // A key before any section has no name by which a program could read it; git ignores it, too.
                 let Some((section, subsection)) = &section else {
                     continue;
                 };
@@ -158,7 +157,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The next byte, CRLF read as one line break.
+    /// The next byte. CRLF is read as one line break.
     fn next(&mut self) -> Option<u8> {
         let (&first, rest) = self.rest.split_first()?;
         self.rest = rest;
@@ -196,7 +195,7 @@ impl Reader<'_> {
         if name.is_empty() {
             return Err(bad);
         }
-        // The old form; git folds its case.
+        // The old form; git converts it to lower case.
         Ok(match name.split_once('.') {
             Some((section, sub)) => (section.to_owned(), Some(sub.as_bytes().to_vec())),
             None => (name, None),
@@ -272,7 +271,7 @@ impl Reader<'_> {
                 }
                 b'#' | b';' if !quoted => comment = true,
                 b'\\' => match self.next() {
-                    // Blanks before the backslash are inside the value, even if nothing follows.
+                    // Blanks before the backslash are part of the value, even if nothing follows.
                     Some(b'\n') => keep = value.len(),
                     Some(escape) => {
                         value.push(match escape {
@@ -288,7 +287,7 @@ impl Reader<'_> {
                 },
                 b'"' => {
                     quoted = !quoted;
-                    // Blanks before a quote are inside the value, even if the quotes are empty.
+                    // Blanks before a quote are part of the value, even if the quotes are empty.
                     keep = value.len();
                 }
                 byte => {
@@ -302,7 +301,7 @@ impl Reader<'_> {
     }
 }
 
-/// What C's `isspace` says in git's own table: vertical tab and form feed aren't in it.
+/// Whether git's own table has the byte as a space. Unlike C's `isspace`, vertical tab and form feed aren't in it.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The directories of a program's own: which there are, and what lies in them.
+//! Finds the directories that belong to a program, and the files in them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,11 +10,11 @@ use std::rc::Rc;
 use crate::names::{Listing, Names};
 use crate::walk::{self, FileKind, Visit};
 
-/// Entries of one such directory that are looked at, and links in it that are followed out of it.
+/// The most entries of such a directory that are read, and the most links in it that are followed out of it.
 const LISTED: usize = 200_000;
 const LEAD_OUT: usize = 1000;
 
-/// Where directories of a program's own may be, and whether there may be something to load in them.
+/// Where directories that belong to a program may be, and whether they may contain files to load.
 const PLACES: [(&str, bool); 8] = [
     ("/usr/lib", true),
     ("/usr/libexec", true),
@@ -26,7 +26,7 @@ const PLACES: [(&str, bool); 8] = [
     ("/etc", false),
 ];
 
-/// Directories that belong to programs of other names.
+/// Directories that belong to programs with other names.
 const RELATED: [(&str, &[&str]); 4] = [
     ("perl", &["perl5", "perl-base"]),
     ("node", &["nodejs"]),
@@ -34,7 +34,7 @@ const RELATED: [(&str, &[&str]); 4] = [
     ("ruby", &["gems", "rubygems-integration"]),
 ];
 
-/// Where directories of programs' own are looked for.
+/// The places in which directories of programs are looked for.
 pub(super) struct Places<'s> {
     places: Vec<Place>,
     names: &'s Names,
@@ -43,9 +43,9 @@ pub(super) struct Places<'s> {
 /// One such place.
 struct Place {
     path: PathBuf,
-    /// There may be something to load in it.
+    /// Directories in it may contain files to load.
     loads: bool,
-    /// What is in it, if that was worth while to list.
+    /// The entries of the place, if listing it pays off.
     listing: Option<Rc<Listing>>,
 }
 
@@ -57,8 +57,8 @@ impl Place {
 }
 
 impl<'s> Places<'s> {
-    /// [`PLACES`], and those for libraries of one kind of machine (`/usr/lib/x86_64-linux-gnu`), which have too many
-    /// entries to be listed.
+    /// [`PLACES`], and the places for libraries of one kind of machine (`/usr/lib/x86_64-linux-gnu`), which have too
+    /// many entries to be listed.
     pub(super) fn find(names: &'s Names, many: bool) -> Self {
         let of_machines = std::fs::read_dir("/usr/lib").into_iter().flatten().filter_map(|entry| {
             let path = entry.ok()?.path();
@@ -73,10 +73,10 @@ impl<'s> Places<'s> {
         Self { places: places.chain(of_machines).collect(), names }
     }
 
-    /// The directories of a program's own that are there.
+    /// The existing directories that belong to a program.
     pub(super) fn of_program(&self, program: &Path) -> Vec<(PathBuf, bool)> {
         let real = self.names.canonical(program).unwrap_or_else(|| program.to_owned());
-        // Without its ending, too: `PROGRAM.bin` lies beside a script `PROGRAM`.
+        // The name without its extension counts, too: `PROGRAM.bin` lies beside a script `PROGRAM`.
         let mut names: BTreeSet<&OsStr> = [program, &real]
             .into_iter()
             .flat_map(|path| [path.file_name(), path.file_stem()])
@@ -95,7 +95,7 @@ impl<'s> Places<'s> {
             let there = names.iter().filter(|name| place.has(name));
             found.extend(there.map(|name| (place.path.join(name), place.loads)));
         }
-        // One that lies in a directory of its own: `/opt/NAME/bin/PROGRAM`, `/usr/lib/NAME/PROGRAM`.
+        // The program may lie in its own directory: `/opt/NAME/bin/PROGRAM`, `/usr/lib/NAME/PROGRAM`.
         for place in self.places.iter().filter(|place| place.loads) {
             if let Ok(rest) = real.strip_prefix(&place.path)
                 && rest.components().count() > 1
@@ -110,7 +110,8 @@ impl<'s> Places<'s> {
         found
     }
 
-    /// The directories that come with a library: an interpreter's, in a program that has it built in.
+    /// The directories that belong to a library: for example an interpreter's, in a program that has the interpreter
+    /// built in.
     pub(super) fn of_library(&self, library: &Path) -> Vec<(PathBuf, bool)> {
         let name = library.file_name().unwrap_or_default().to_string_lossy();
         let Some(name) = name.strip_prefix("lib").and_then(|name| name.split(".so").next()) else {
@@ -125,16 +126,17 @@ impl<'s> Places<'s> {
     }
 }
 
-/// `gcc`, `gcc-12`, `x86_64-linux-gnu-gcc-nm-12`, `g++`: plugins and the compiler proper lie in directories called `gcc`.
+/// `gcc`, `gcc-12`, `x86_64-linux-gnu-gcc-nm-12`, `g++`: plugins and the compiler itself lie in directories named
+/// `gcc`.
 fn is_gcc(name: &str) -> bool {
     name.split('-').any(|part| matches!(part, "gcc" | "g++" | "cpp" | "c++"))
 }
 
-/// What lies in a program's own directory.
+/// The content of a program's own directory.
 pub(super) struct Inside {
-    /// Files that may be loaded, or executed, by their names.
+    /// Files that may be loaded or executed, judged by their names.
     pub(super) loadable: Vec<PathBuf>,
-    /// What links lead to outside.
+    /// Targets of links that lead out of the directory.
     pub(super) lead_out: Vec<PathBuf>,
 }
 
@@ -159,7 +161,7 @@ impl Inside {
         let mut lead_out: Vec<PathBuf> = links
             .into_iter()
             .filter_map(|link| names.canonical(&link))
-            // Neither what is there anyway nor everything.
+            // Neither a target in the directory itself nor one that contains the directory.
             .filter(|target| !target.starts_with(&real) && !real.starts_with(target))
             .filter(|target| target.components().count() > 3)
             .collect();

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the own reader finds in scripts beside what a full parser of bash's grammar finds: nothing less, and of what is
-//! more it is said why. A difference without a reason fails.
+//! Compares our own reader of scripts with a full parser of bash's grammar. The reader must find everything that the
+//! parser finds. Where either finds more, there must be a reason; a difference without a reason fails.
 
 use super::*;
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Directories with scripts of the machine.
+/// Directories of this machine that contain scripts.
 const PLACES: &[&str] =
     &["/usr/bin", "/usr/sbin", "/usr/local/bin", "/etc", "/usr/share", "/usr/lib/git-core", "/usr/lib"];
-/// So many scripts of the machine are read.
+/// The most scripts of this machine that are read.
 const MOST: usize = 1_500;
-/// So many files of each directory are looked at.
+/// The most files of each directory that are examined.
 const FILES: usize = 8_000;
 
-/// A command, a file that is read as script, or a path; each with what it is.
+/// Commands, sourced files and paths, each with its kind.
 type Names = BTreeSet<(&'static str, PathBuf)>;
 
 fn names(script: &Script) -> Names {
@@ -25,7 +25,7 @@ fn names(script: &Script) -> Names {
     commands.chain(sourced).chain(paths).collect()
 }
 
-/// The text of a file that is a script of a shell.
+/// The text of a file if it is a shell script.
 fn text_of(path: &Path) -> Option<String> {
     let mut start = [0; 64];
     let length = std::io::Read::read(&mut std::fs::File::open(path).ok()?, &mut start).ok()?;
@@ -54,7 +54,7 @@ fn collect(directory: &Path, depth: usize, left: &mut usize, found: &mut BTreeMa
     }
 }
 
-/// Why the parser has something that the reader hasn't.
+/// Why the parser finds a name that the reader doesn't find.
 fn reason_for_less(name: &str) -> Option<&'static str> {
     if name.starts_with('\\') {
         Some("a backslash in backquotes is no part of a name")
@@ -65,13 +65,13 @@ fn reason_for_less(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Why the reader has something that the parser hasn't. It must be in the text, or be the script itself, and so must be
-/// what the old reading of the parser's tree doesn't go into.
+/// Why the reader finds a name that the parser doesn't find. The name must be in the text, or be the script itself.
+/// So it must be in a part of the parser's tree that the oracle's code doesn't examine.
 fn reason_for_more(name: &Path, text: &str, own: &str) -> Option<&'static str> {
     let last = name.file_name()?.to_string_lossy();
     let last = last.rsplit([':', ',', ' ']).next()?;
     if text.contains("$'") {
-        // It may be spelled with numbers.
+        // It may be written with numeric escapes.
         return Some("text in `$'…'`");
     }
     if !text.contains(last) && !own.ends_with(last) {
@@ -102,15 +102,15 @@ fn reason_for_more(name: &Path, text: &str, own: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether bash takes a text; `None`: it isn't here.
+/// Whether bash accepts a text; `None`: there is no bash.
 fn bash_takes(text: &str) -> Option<bool> {
     let mut bash = Command::new("bash");
     bash.arg("-n").env("LC_ALL", "C").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut bash = bash.spawn().ok()?;
-    // It may stop reading where it has seen enough.
+    // Bash may stop reading early.
     let _closed = std::io::Write::write_all(&mut bash.stdin.take()?, text.as_bytes());
     let said = bash.wait_with_output().ok()?;
-    // Of some mistakes it only says something.
+    // For some errors bash prints a message but returns success.
     Some(said.status.success() && !String::from_utf8_lossy(&said.stderr).contains("syntax error"))
 }
 
@@ -189,7 +189,7 @@ impl Counts {
     }
 }
 
-/// The committed scripts.
+/// The scripts in the repository.
 fn corpus() -> Vec<(PathBuf, String)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/script/corpus");
     let paths = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
@@ -265,7 +265,7 @@ fn lines_of_the_shells_corpora_are_read_no_worse() {
 fn a_large_script_is_read() {
     let mut text = String::new();
     let mut corpus = corpus();
-    // Those that the parser takes, to see what time it takes.
+    // Only scripts that the parser accepts, for measuring its time.
     corpus.retain(|(_, script)| oracle::parse(script, "x").is_ok());
     while text.len() < CAP - (32 << 10) {
         corpus.iter().for_each(|(_, script)| text.push_str(script));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the events of a script's text to what it names.
+//! Derives the names in a script from the events of its text.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,21 +12,21 @@ use palisade_shell_syntax::{ansi, elements, parts};
 use super::programs::{BUILT_IN, RUNNERS, command_in};
 use super::{Script, is_shell};
 
-/// How deep texts may lie in each other.
+/// How deeply texts may be nested.
 const DEPTH: usize = 32;
-/// What `$0` stands for, among the variables.
+/// The name of `$0` among the variables.
 const OWN_PATH: &str = "0";
-/// So many values of a variable, and of a word, are followed.
+/// How many values of a variable, and of a word, are followed.
 const VALUES: usize = 8;
-/// Longer values, put together of others, aren't followed, in bytes.
+/// Longer composed values aren't followed, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// What a text names; `own`: the script's own path. An error: why that can't be told.
+/// The names in a text; `own` is the script's own path. The error says why they can't be determined.
 pub(super) fn named(text: &str, own: &str) -> Result<Script, String> {
     let mut naming = Naming::new(text.len());
     naming.variables.insert(OWN_PATH.to_owned(), BTreeSet::from([own.to_owned()]));
     naming.whole(text)?;
-    // Once more: what a variable may hold may be said after it is used, in a function.
+    // A second pass: in a function, a variable may be used in the text before its assignment.
     let variables = std::mem::take(&mut naming.variables);
     let mut naming = Naming { variables, ..Naming::new(text.len()) };
     naming.whole(text)?;
@@ -41,9 +41,9 @@ struct Naming {
     script: Script,
     functions: BTreeSet<String>,
     variables: BTreeMap<String, BTreeSet<String>>,
-    /// How many bytes may still be read again, or put together: texts lie in texts, and values in values.
+    /// How many bytes may still be read again or composed: texts and values may be nested.
     budget: usize,
-    /// Why there is no saying what the script names.
+    /// Why the script's names can't be determined.
     problem: Option<&'static str>,
 }
 
@@ -51,7 +51,7 @@ struct Naming {
 #[derive(Default)]
 struct Draft {
     words: Vec<BTreeSet<String>>,
-    /// `[[`: its words are no command's.
+    /// `[[`: its words aren't a command.
     is_test: bool,
     /// The variable of a loop.
     variable: Option<String>,
@@ -79,7 +79,7 @@ impl Naming {
         self.problem.map_or(Ok(()), |problem| Err(problem.to_owned()))
     }
 
-    /// Whether so many bytes may still be read or put together.
+    /// Whether this many bytes may still be read or composed.
     fn spend(&mut self, length: usize) -> bool {
         match self.budget.checked_sub(length) {
             Some(left) => {
@@ -93,7 +93,7 @@ impl Naming {
         }
     }
 
-    /// A text within the script's. What is wrong with it is no matter of the script's grammar.
+    /// Reads a text within the script's text. An error in it isn't an error of the script.
     fn inner(&mut self, text: &str, depth: usize) {
         if depth >= DEPTH {
             self.problem.get_or_insert("its parts lie too deep in each other");
@@ -128,7 +128,7 @@ impl Naming {
                         self.variables.entry(variable.clone()).or_default().extend(values);
                     }
                 }
-                // A pattern names nothing by itself.
+                // A pattern itself names no file.
                 Event::Pattern(range) => drop(self.pieces(raw(range), Quoting::Plain, depth)),
                 Event::Function(range) => drop(self.functions.insert(raw(range).to_owned())),
                 Event::Open | Event::Shut => {}
@@ -171,14 +171,14 @@ impl Naming {
         }
     }
 
-    /// What a command in these words comes to; each may be one of several, or unknown (none).
+    /// Handles a command with these words. Each word may be one of several values, or unknown (none).
     fn call(&mut self, words: &[BTreeSet<String>], depth: usize) {
         let Some((names, arguments)) = words.split_first() else { return };
         for name in names {
             if !self.spend(words.len()) {
                 return;
             }
-            // Of a variable's value the first word is the command: `AWK="gawk -f"`.
+            // The first word of a variable's value is the command: `AWK="gawk -f"`.
             let name = name.split_whitespace().next().unwrap_or_default();
             self.script.commands.insert(name.to_owned());
             let plain = name.rsplit('/').next().unwrap_or_default();
@@ -208,7 +208,7 @@ impl Naming {
         }
     }
 
-    /// The values that a word may have, as far as they are constant. What is substituted in it is read, too.
+    /// The values that a word may have, as far as they are constant. Substitutions in it are read, too.
     fn word(&mut self, word: &str, depth: usize) -> BTreeSet<String> {
         let values = self.pieces(word, Quoting::Plain, depth).unwrap_or_default();
         for value in &values {
@@ -219,9 +219,9 @@ impl Naming {
         values.into_iter().collect()
     }
 
-    /// `None`: it isn't constant.
+    /// The values of a text; `None`: it isn't constant.
     fn pieces(&mut self, text: &str, quoting: Quoting, depth: usize) -> Option<Vec<String>> {
-        // `~` stands for a directory that isn't known.
+        // `~` means an unknown directory.
         let is_home = quoting == Quoting::Plain && text.starts_with('~');
         let mut values = (!is_home).then(|| vec![String::new()]);
         for part in parts(text, quoting) {
@@ -234,7 +234,7 @@ impl Naming {
         values.filter(|values| !values.is_empty())
     }
 
-    /// Each of `values` with each of what may follow it.
+    /// Each of `values` followed by each possible next part.
     fn joined(&mut self, mut values: Vec<String>, next: Next<'_>) -> Option<Vec<String>> {
         let next = match next {
             Next::Text(text) => {
@@ -248,7 +248,7 @@ impl Naming {
         if length > LONGEST || !self.spend(length * values.len().saturating_mul(next.len()).min(VALUES)) {
             return None;
         }
-        // The first of all that there are, in the order of their letters.
+        // The first values in alphabetical order.
         values.sort_unstable();
         let all = values.iter().flat_map(|value| next.iter().map(move |next| format!("{value}{next}")));
         let mut all: Vec<String> = all.take(VALUES).collect();
@@ -328,7 +328,8 @@ impl Naming {
                 values.truncate(VALUES);
                 (!values.is_empty()).then_some(values)
             }
-            // What stands for a variable that is set: its paths count, whether it is set isn't known.
+            // The word replaces a variable that is set: its paths count, although it is unknown whether the variable
+            // is set.
             Some((b'+', word)) => {
                 self.word(word, depth + 1);
                 None
@@ -341,7 +342,7 @@ impl Naming {
     }
 }
 
-/// What may follow in a word.
+/// What may follow in a word: a text of the script, or one of several values.
 enum Next<'t> {
     /// This, of the text's own length.
     Text(Cow<'t, str>),
@@ -349,7 +350,7 @@ enum Next<'t> {
     Values(Vec<String>),
 }
 
-/// A text in backquotes without the backslashes that keep it together.
+/// A text in backquotes, with its escaping backslashes removed.
 fn unescaped(text: &str, quoted: bool) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a shell script names, as a full parser of bash's grammar has it: `brush-parser`. What the own reader finds is
-//! compared with this; nothing but tests is built with it.
+//! The names in a shell script by a full parser of bash's grammar, `brush-parser`. Tests compare our own reader's
+//! result with this; only tests are built with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,20 +19,20 @@ use super::{Script, is_shell};
 
 mod knot;
 
-/// How deep substitutions may lie in each other.
+/// How deeply substitutions may be nested.
 const DEPTH: usize = 64;
-/// The parser goes down with what lies in each other: enough for what isn't [`knot`]ted.
+/// The parser recurses into nested constructs: this is enough for scripts that aren't [`knot`]ted.
 const STACK: usize = 128 << 20;
-/// How long a script may take to parse, of a processor's time: those of 1 MiB take 0.2 s.
+/// How long a script may take to parse, in processor time: those of 1 MiB take 0.2 s.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The same by the clock on the wall, where others have the processors.
+/// The same in wall-clock time, where other processes use the processors.
 const LONGEST: Duration = Duration::from_secs(30);
-/// What `$0` stands for, among the variables.
+/// The name of `$0` among the variables.
 const OWN_PATH: &str = "0";
-/// So many values of a variable, and of a word, are followed.
+/// How many values of a variable, and of a word, are followed.
 const VALUES: usize = 8;
 
-/// `own`: the script's own path.
+/// Parses a script; `own` is the script's own path.
 pub(super) fn parse(text: &str, own: &str) -> Result<Script, String> {
     if knot::is_knotted(text) {
         return Err("its brackets lie too deep in each other".to_owned());
@@ -56,7 +56,7 @@ pub(super) fn parse(text: &str, own: &str) -> Result<Script, String> {
                 return Err("the parser gave up".to_owned());
             }
             Err(RecvTimeoutError::Timeout) => {
-                // Where the kernel doesn't say, all of the time was its own.
+                // If the kernel doesn't say, all of the time counts as the parser's own.
                 let used = reader.and_then(processor_time).unwrap_or(PATIENCE);
                 wait = PATIENCE.saturating_sub(used).min(until.saturating_duration_since(Instant::now()));
                 if wait.is_zero() {
@@ -67,7 +67,7 @@ pub(super) fn parse(text: &str, own: &str) -> Result<Script, String> {
     }
 }
 
-/// How long a thread of ours has had a processor: the first number of its `schedstat`, in nanoseconds.
+/// The processor time of one of our threads: the first number of its `schedstat`, in nanoseconds.
 fn processor_time(thread: rustix::thread::Pid) -> Option<Duration> {
     let path = format!("/proc/self/task/{}/schedstat", thread.as_raw_nonzero());
     let text = std::fs::read_to_string(path).ok()?;
@@ -79,7 +79,7 @@ fn parse_here(text: &str, own: &str) -> Result<Script, String> {
     reader.variables.insert(OWN_PATH.to_owned(), BTreeSet::from([own.to_owned()]));
     let program = parsed(text)?;
     reader.program(&program, 0);
-    // Once more: what a variable may hold may be said after it is used, in a function.
+    // A second pass: in a function, a variable may be used in the text before its assignment.
     let variables = std::mem::take(&mut reader.variables);
     let mut reader = Reader { variables, ..Reader::default() };
     reader.program(&program, 0);
@@ -116,7 +116,7 @@ impl Reader {
         }
     }
 
-    /// Text within a word; what can't be parsed there says nothing.
+    /// Reads a text within a word. If it can't be parsed, it names nothing.
     fn inner(&mut self, text: &str, depth: usize) {
         let _not_understood = self.text(text, depth + 1);
     }
@@ -248,7 +248,7 @@ impl Reader {
         self.call(&words, depth);
     }
 
-    /// A word among others, an assignment or a redirection; of words their values.
+    /// Handles a word among others, an assignment or a redirection; returns the values of a word.
     fn item(&mut self, item: &CommandPrefixOrSuffixItem, depth: usize) -> Option<BTreeSet<String>> {
         match item {
             CommandPrefixOrSuffixItem::IoRedirect(redirect) => self.redirect(redirect, depth),
@@ -272,11 +272,11 @@ impl Reader {
         None
     }
 
-    /// What a command in these words comes to; each may be one of several, or unknown (none).
+    /// Handles a command with these words. Each word may be one of several values, or unknown (none).
     fn call(&mut self, words: &[BTreeSet<String>], depth: usize) {
         let Some((names, arguments)) = words.split_first() else { return };
         for name in names {
-            // Of a variable's value the first word is the command: `AWK="gawk -f"`.
+            // The first word of a variable's value is the command: `AWK="gawk -f"`.
             let name = name.split_whitespace().next().unwrap_or_default();
             self.script.commands.insert(name.to_owned());
             let plain = name.rsplit('/').next().unwrap_or_default();
@@ -306,7 +306,7 @@ impl Reader {
         }
     }
 
-    /// The values that a word may have, as far as they are constant. What is substituted in it is read, too.
+    /// The values that a word may have, as far as they are constant. Substitutions in it are read, too.
     fn word(&mut self, word: &Word, depth: usize) -> BTreeSet<String> {
         let pieces = word::parse(&word.value, &ParserOptions::default());
         let pieces = pieces.unwrap_or_default();
@@ -320,7 +320,7 @@ impl Reader {
         values
     }
 
-    /// `None`: it isn't constant.
+    /// The values of word pieces; `None`: they aren't constant.
     fn pieces<'w>(
         &mut self,
         pieces: impl Iterator<Item = &'w WordPiece>,

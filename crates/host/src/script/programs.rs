@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of commands that are no programs, or run others.
+//! Names of commands that aren't programs, or that run other commands.
 
 use std::collections::BTreeSet;
 
-/// Built into every shell, with no effect on what is needed.
+/// Commands that are built into every shell, and have no effect on a script's needs.
 pub(super) const BUILT_IN: &[&str] = &[
     ":",
     ".",
@@ -43,7 +43,7 @@ pub(super) const BUILT_IN: &[&str] = &[
     "logout",
     "mapfile",
     "popd",
-    // ksh's and zsh's: scripts look which shell they are in before they use it.
+    // Built into ksh and zsh: scripts check which shell runs them before they use these.
     "print",
     "printf",
     "pushd",
@@ -71,7 +71,7 @@ pub(super) const BUILT_IN: &[&str] = &[
     "wait",
 ];
 
-/// Commands that run the command in their arguments, and options of theirs that take a value.
+/// Commands that run the command in their arguments, and their options that take a value.
 pub(super) const RUNNERS: &[(&str, &[&str])] = &[
     ("exec", &["-a"]),
     ("command", &[]),
@@ -91,7 +91,7 @@ pub(super) const RUNNERS: &[(&str, &[&str])] = &[
     ("hash", &[]),
 ];
 
-/// The words from the command on that a runner is given.
+/// The words of a runner's arguments from the command on.
 pub(super) fn command_in<'w>(
     runner: &str,
     options: &[&str],

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is looked for, as data. Programs and libraries only: each row's neighbours that hold
-//! credentials or settings are named in its comment, and are why the row isn't the directory
-//! above.
+//! The table of toolchain paths. It has programs and libraries only. A row's comment names the neighbouring files
+//! that contain credentials or settings: they are the reason why the row isn't the directory above.
 
 use super::Kind;
 
@@ -16,7 +15,7 @@ const fn row(kind: Kind, path: &'static str, why: &'static str) -> Row {
     Row { kind, path, why }
 }
 
-/// Paths below the home, looked for by presence.
+/// Paths below the home that are shown if they exist.
 pub(super) const HOME: &[Row] = &[
     // Not ~/.cargo: credentials.toml, and config.toml may hold tokens too.
     row(Kind::Rust, ".cargo/bin", "cargo, rustup's proxies and installed programs"),
@@ -107,10 +106,10 @@ pub(super) const HOME: &[Row] = &[
 pub(super) struct Variable {
     pub(super) kind: Kind,
     pub(super) name: &'static str,
-    /// What of it is shown; an empty string is the directory itself.
+    /// The parts of it that are shown; an empty string is the directory itself.
     pub(super) parts: &'static [&'static str],
-    /// One of these must be below the value, or it isn't what the variable says it is:
-    /// `RUSTUP_HOME=~/Documents` shows nobody's documents.
+    /// One of these must exist below the value. Otherwise the value isn't such a directory: `RUSTUP_HOME=~/Documents`
+    /// must not show the documents.
     pub(super) markers: &'static [&'static str],
     pub(super) why: &'static str,
 }
@@ -127,7 +126,7 @@ const fn variable(
     Variable { kind, name, parts, markers, why }
 }
 
-/// Environment variables that move a toolchain. Values may be `:`-separated (GOPATH).
+/// Environment variables that name another place for a toolchain. Values may be `:`-separated (GOPATH).
 pub(super) const VARIABLES: &[Variable] = &[
     variable(
         Kind::Rust,
@@ -171,8 +170,8 @@ pub(super) const VARIABLES: &[Variable] = &[
     ),
 ];
 
-/// Directories below the home that are never shown, nor anything in or above them, whatever a
-/// variable, a link or `PATH` says.
+/// Directories below the home that are never shown, with everything in or above them, whatever a variable, a link or
+/// `PATH` says.
 pub(super) const NEVER: &[&str] = &[
     ".ssh",
     ".gnupg",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The message buses.
+//! Imports statements about the message buses.
 
 use super::tree::{Node, Value};
 use super::{Importer, NO_FLAG, place, variables};
@@ -40,7 +40,7 @@ impl Importer<'_> {
                 ("disable" | "user_bus" | "system_bus" | "harden", _) => {
                     self.left_out(node, &statement, place("dbus", ""), NO_FLAG);
                 }
-                // Of no effect beside these, in Antimony, too.
+                // These have no effect beside the others, in Antimony, too.
                 ("portals" | "sees" | "talks" | "owns" | "calls", Value::List(list)) if disabled || whole => {
                     for _entry in list {
                         self.draft.taken();

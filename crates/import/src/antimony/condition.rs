@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A feature's condition: a line of shell, as far as it only asks what conditions here ask, too.
+//! Imports a feature's condition: a line of shell, if it asks only what Palisade's conditions can ask.
 
-/// The conditions that a line of shell comes to; `None` for one that asks or does anything else.
+/// The conditions for a line of shell. `None` for a line that asks or does anything else.
 pub(super) fn conditions(line: &str) -> Option<Vec<String>> {
-    // What can't be split at `&&` without understanding the shell.
+    // Text that can't be split at `&&` without a parser of shell.
     let opens = line.replace("${", "").contains('{');
     if opens || line.contains([';', '`', '(', ')', '\n', '\\', '*', '?', '<']) || line.contains("||") {
         return None;
@@ -32,7 +32,7 @@ fn condition(part: &str) -> Option<String> {
     Some(asked.strip_prefix("not not ").map_or(asked.clone(), str::to_owned))
 }
 
-/// Output that is thrown away.
+/// Whether the word discards output.
 fn is_silence(word: &str) -> bool {
     matches!(word, ">/dev/null" | "&>/dev/null" | "2>/dev/null" | "2>&1" | "1>/dev/null" | ">&2")
 }
@@ -80,7 +80,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._+-:/".contains(&b))
 }
 
-/// The words of a command without anything that a shell would do to them.
+/// The words of a command. `None` if a shell would change them.
 fn words(part: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -88,7 +88,7 @@ fn words(part: &str) -> Option<Vec<String>> {
     for c in part.chars() {
         match (c, quote) {
             (c, Some(open)) if c == open => quote = None,
-            // A single quote would keep a dollar sign what it is.
+            // In single quotes, a dollar sign begins no variable.
             ('$', Some('\'')) => return None,
             (c, Some(_)) => word.get_or_insert_default().push(c),
             ('"' | '\'', None) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files, libraries and the home.
+//! Imports statements about files, libraries and the home.
 
 use super::tree::{Node, Value};
 use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, Place, UNSAYABLE, place, variables};
@@ -8,7 +8,7 @@ use crate::draft::Draft;
 use crate::text;
 use std::path::Path;
 
-/// What may be done with a file.
+/// What is allowed with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Read,
@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// Places of data: nothing is started from there.
+/// Directories of data: no program is started from there.
 const DATA: [&str; 10] = [
     "/etc",
     "/sys",
@@ -140,8 +140,8 @@ impl Importer<'_> {
         self.draft.taken();
     }
 
-    /// What lies where sockets do: Antimony lets programs connect to what they may read, here to what they may write to,
-    /// each socket by itself. Whether it was that.
+    /// Imports a path in a directory of sockets. Antimony lets programs connect to sockets that they may read. Palisade
+    /// requires that they may write to each socket by its own name. Returns whether it was such a path.
     fn socket(&mut self, node: &Node, statement: &str, path: &str) -> bool {
         let known: (&[&str], &[&str]) = match path {
             "${runtime}/${WAYLAND_DISPLAY}" | "${runtime}/pipewire-0" | "${SSH_AUTH_SOCK}" => (&[], &[path]),
@@ -228,7 +228,7 @@ impl Importer<'_> {
         let to = place("closure", "libraries");
         let entries = match &node.value {
             Value::Table(entries) => entries,
-            // As older versions write it.
+            // Older versions write it this way.
             Value::List(_) => {
                 return self.texts(node, "libraries", to, |importer, node, written| {
                     importer.library(node, written, &[]);

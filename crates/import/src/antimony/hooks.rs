@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs around the sandbox.
+//! Imports the programs that run around the sandbox.
 
 use super::tree::{Node, Value};
 use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, UNSAYABLE, place, variables};
@@ -89,7 +89,7 @@ impl Importer<'_> {
         if kind != "Profile" {
             self.draft.report.hooks += 1;
         }
-        // Entries that say nothing beside those above.
+        // Entries that have no effect beside those above.
         self.draft.taken();
         for (key, node) in entries {
             let single = format!("{statement}: {key} = {}", node.quoted());
@@ -162,7 +162,7 @@ fn shell(table: &mut Table, script: &str, arguments: &[&str]) -> Result<(), &'st
     let script = script.replace("ANTIMONY_HOME", "PALISADE_HOME").replace("ANTIMONY_NAME", "PALISADE_NAME");
     table.append("command", "/usr/bin/bash");
     table.append("command", "-c");
-    // The shell fills in; nothing does before.
+    // The shell fills in the variables. Palisade must leave them alone.
     table.append("command", text::plain(&script));
     for argument in arguments {
         table.append("command", filled(argument)?);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program, those that it starts, and what surrounds it.
+//! Imports the program, the programs that it starts, and its surroundings.
 
 use super::tree::{Node, Value};
 use super::{Importer, NO_LIST, NO_TABLE, NO_TEXT, place, variables};
@@ -59,7 +59,7 @@ impl Importer<'_> {
             return self.approximated(node, &statement, to, why);
         }
         if matches!(written, "/usr/bin" | "/bin" | "/usr/sbin" | "/sbin") {
-            // Antimony shows both if it shows one.
+            // Antimony shows both directories if it shows one.
             for directory in ["/usr/bin", "/usr/sbin"] {
                 self.draft.table("filesystem").push("execute", directory);
             }

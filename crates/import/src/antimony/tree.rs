@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A TOML file in which every value knows its line.
+//! Reads a TOML file so that every value knows its line.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -19,18 +19,18 @@ pub(super) enum Value {
     Number(i64),
     List(Vec<Node>),
     Table(Vec<(String, Node)>),
-    /// A date or a fraction, which Antimony takes nowhere.
+    /// A date or a fraction. Antimony accepts it nowhere.
     Other,
 }
 
-/// Why a text is no TOML.
+/// Why a text isn't TOML.
 #[derive(Debug)]
 pub(super) struct Mistake {
     pub(super) line: usize,
     pub(super) message: String,
 }
 
-/// Reads a text; the entries of its tables stand in the order of their lines.
+/// Reads a text. The entries of its tables are in the order of their lines.
 pub(super) fn parse(text: &str) -> Result<Node, Mistake> {
     let lines = Lines(text);
     match DeTable::parse(text) {
@@ -55,7 +55,7 @@ impl Lines<'_> {
             .iter()
             .map(|(key, value)| {
                 let mut node = self.node(value);
-                // A table begins where its first key stands, a value where its own does.
+                // The line of a table is that of its first key. The line of a value is its own.
                 if matches!(node.value, Value::Table(_)) {
                     node.line = self.of(key.span().start);
                 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Antimony's paths and texts, in which `$NAME` and `~` stand for something.
+//! Translates Antimony's paths and texts, in which `$NAME` and `~` stand for something.
 
 use crate::text;
 
-/// Where Antimony puts the home inside.
+/// The path of the home inside Antimony's sandbox.
 const HOME_INSIDE: &str = "/home/antimony";
 
-/// Why a path isn't said.
+/// Why a path can't be translated.
 pub(super) type Why = &'static str;
 
-/// What `$NAME` is in the profile's language; `None` for what there is nothing of.
+/// The form of `$NAME` in the profile's language. `None` if it has no counterpart.
 fn variable(name: &str) -> Option<String> {
     Some(match name {
         "HOME" => "${home}".to_owned(),
@@ -54,7 +54,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     out
 }
 
-/// A path as the profile says it. `in_home`: one that begins with a name, or with a slash, lies in the home.
+/// A path in the form of the profile. `in_home`: a path that begins with a name, or with a slash, lies in the home.
 pub(super) fn path(written: &str, in_home: bool) -> Result<String, Why> {
     if written.is_empty() {
         return Err("it is empty");
@@ -79,7 +79,7 @@ pub(super) fn path(written: &str, in_home: bool) -> Result<String, Why> {
     Ok(if trimmed.is_empty() { "/".to_owned() } else { trimmed.to_owned() })
 }
 
-/// The beginning of a path as the profile says it, and the rest with its slash.
+/// The beginning of a path in the form of the profile, and the rest with its slash.
 fn base(written: &str, in_home: bool) -> Result<(String, String), Why> {
     let below = |rest: &str| ("~".to_owned(), format!("/{}", rest.trim_start_matches('/')));
     for home in ["~", "$HOME", HOME_INSIDE] {
@@ -106,7 +106,7 @@ fn base(written: &str, in_home: bool) -> Result<(String, String), Why> {
     Ok((String::new(), written.to_owned()))
 }
 
-/// `HOST=DEST` or a path, as the profile says it.
+/// `HOST=DEST` or a path, in the form of the profile.
 pub(super) fn mapping(written: &str, in_home: bool) -> Result<String, Why> {
     match written.split_once('=') {
         Some((host, inside)) => Ok(format!("{}={}", path(host, in_home)?, path(inside, true_root(inside))?)),
@@ -114,17 +114,17 @@ pub(super) fn mapping(written: &str, in_home: bool) -> Result<String, Why> {
     }
 }
 
-/// Destinations are absolute: one that isn't is meant from the home.
+/// Whether a destination is relative to the home: destinations are absolute otherwise.
 fn true_root(inside: &str) -> bool {
     !inside.starts_with('/')
 }
 
-/// A text in which Antimony fills nothing in but its own home.
+/// A text in which Antimony fills in nothing except its own home.
 pub(super) fn literal(written: &str) -> String {
     text::plain(written).replace(HOME_INSIDE, "${home}")
 }
 
-/// A variable's value: the whole of it may be another variable.
+/// A variable's value, which may be just another variable.
 pub(super) fn value(written: &str) -> String {
     match pieces(written).as_slice() {
         [Piece::Variable(name)] => variable(name).unwrap_or_else(|| text::plain(written)),
@@ -132,7 +132,7 @@ pub(super) fn value(written: &str) -> String {
     }
 }
 
-/// A file's content, and whether a variable in it isn't known to be set: it stays as it is written.
+/// A file's content, and whether it has a variable that may be unset. Such a variable stays as it is written.
 pub(super) fn content(written: &str) -> (String, bool) {
     const ALWAYS_SET: [&str; 7] =
         ["HOME", "UID", "USER", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "PWD"];
@@ -148,7 +148,7 @@ pub(super) fn content(written: &str) -> (String, bool) {
             }
         }
     }
-    // What is filled in is put in last: else it would be taken for text that means itself.
+    // The variables are filled in last: otherwise their values would be escaped like the rest of the text.
     let mut filled = literal(&out);
     for name in ALWAYS_SET {
         filled = filled.replace(&format!("\u{0}{name}\u{0}"), &variable(name).unwrap_or_default());
@@ -156,7 +156,7 @@ pub(super) fn content(written: &str) -> (String, bool) {
     (filled, unsure)
 }
 
-/// A name on the bus: `{name}` and `{desktop}` are the profile's.
+/// A name on the bus. `{id}`, `{name}` and `{desktop}` become variables of the profile.
 pub(super) fn bus_name(written: &str) -> String {
     text::plain(written).replace("{id}", "${id}").replace("{name}", "${name}").replace("{desktop}", "${id}")
 }

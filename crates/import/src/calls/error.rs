@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a file can't be understood, or can't be written.
+//! Why a file of system calls can't be understood or written.
 
 use super::{LONGEST, own::SCHEMA};
 use std::path::PathBuf;
 
-/// Why not.
+/// Why a file can't be understood or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// More than is read.
+    /// The file is too long.
     #[error("it is longer than {LONGEST} bytes")]
     TooLong,
     /// Not UTF-8.
@@ -19,25 +19,25 @@ pub enum ExchangeError {
     /// Not TOML, or not of this form.
     #[error("{}", .0.to_string().trim_end())]
     Toml(#[from] toml::de::Error),
-    /// It can't be said in TOML.
+    /// TOML can't express it.
     #[error(transparent)]
     Unsayable(#[from] toml::ser::Error),
-    /// Another program's version of this form.
+    /// Another version of this form.
     #[error("its schema is {found}, this palisade knows {SCHEMA}")]
     Schema {
-        /// What it says.
+        /// The version in the file.
         found: u32,
     },
     /// Not hexadecimal digits.
     #[error("not hexadecimal digits: {digits:?}")]
     Digits {
-        /// What stands there.
+        /// The text in the file.
         digits: String,
     },
     /// A binary without a path, or with two.
     #[error("a binary has either `path` or `path_hex`")]
     Path,
-    /// A binary that isn't named from the root.
+    /// A binary without an absolute path.
     #[error("not an absolute path: {path:?}")]
     Relative {
         /// Its path.
@@ -46,13 +46,13 @@ pub enum ExchangeError {
     /// Not a hash.
     #[error("not a hash of 64 hexadecimal digits: {digits:?}")]
     Hash {
-        /// What stands there.
+        /// The text in the file.
         digits: String,
     },
     /// An action that no container engine has.
     #[error("unknown action {action:?}")]
     Action {
-        /// What stands there.
+        /// The text in the file.
         action: String,
     },
 }

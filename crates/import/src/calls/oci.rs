@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Seccomp profiles of containers (OCI runtime specification, `linux.seccomp`; also with the conditions that Docker
-//! and Podman add).
+//! Reads and writes seccomp profiles of containers (OCI runtime specification, `linux.seccomp`; also with the
+//! conditions that Docker and Podman add).
 //!
-//! A profile of ours allows a call or doesn't. What a file allows only under a condition (for certain arguments,
-//! capabilities, kernels), and what it refuses under one, isn't imported, and is named: importing never allows
-//! what the file would have refused.
+//! A profile of Palisade either allows a call or doesn't. A call that the file allows or refuses only under a condition
+//! (for certain arguments, capabilities, kernels) isn't imported, and a warning names it: importing never allows what
+//! the file would have refused.
 
 use super::{ExchangeError, Imported, Warning};
 use palisade_syscall::store::Learned;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const ALLOW: &str = "SCMP_ACT_ALLOW";
 const ERRNO: &str = "SCMP_ACT_ERRNO";
-/// Allows as well, and has the kernel write it down.
+/// Allows the call, and the kernel logs it.
 const LOG: &str = "SCMP_ACT_LOG";
 const EPERM: u32 = 1;
 
@@ -62,7 +62,7 @@ struct Profile {
     default_errno_ret: Option<u32>,
     #[serde(default)]
     architectures: Vec<String>,
-    /// Docker's, instead of the former.
+    /// Docker's form of `architectures`.
     #[serde(default)]
     arch_map: Vec<ArchMap>,
     #[serde(default)]
@@ -82,7 +82,7 @@ struct ArchMap {
 struct Rule {
     #[serde(default)]
     names: Vec<String>,
-    /// Docker's former way of giving one name.
+    /// Docker's earlier form for a single name.
     name: Option<String>,
     action: String,
     errno_ret: Option<u32>,
@@ -97,7 +97,7 @@ struct Said {
     allowed: bool,
     refused: bool,
     conditional: bool,
-    /// It is allowed under some condition.
+    /// It is allowed only under a condition.
     sometimes: bool,
 }
 
@@ -112,7 +112,7 @@ impl Rule {
     }
 }
 
-/// The calls that a profile allows whatever the circumstances. What the base allows anyway isn't stated.
+/// The calls that a profile allows without a condition. Calls that the base allows anyway aren't stated.
 pub(super) fn import(value: Value) -> Result<Imported, ExchangeError> {
     let profile: Profile = serde_json::from_value(value)?;
     let mut warnings = Vec::new();
@@ -130,7 +130,7 @@ pub(super) fn import(value: Value) -> Result<Imported, ExchangeError> {
             };
             let said = said.entry(call).or_default();
             match (rule.is_conditional(), allowed) {
-                // Allowed under a condition isn't allowed; nor is what is refused under one.
+                // A call that is allowed or refused under a condition isn't allowed.
                 (true, allowed) => {
                     said.conditional = true;
                     said.sometimes |= allowed;
@@ -154,7 +154,7 @@ pub(super) fn import(value: Value) -> Result<Imported, ExchangeError> {
     Ok(Imported { learned, warnings })
 }
 
-/// What is allowed, and what would be but for a condition.
+/// The calls that are allowed, and the calls that would be allowed without a condition.
 fn decide(default: bool, said: &BTreeMap<Syscall, Said>) -> (BTreeSet<Syscall>, BTreeSet<Syscall>) {
     let mut allowed = BTreeSet::new();
     let mut left_out = BTreeSet::new();
@@ -176,7 +176,7 @@ fn decide(default: bool, said: &BTreeMap<Syscall, Said>) -> (BTreeSet<Syscall>, 
 }
 
 impl Profile {
-    /// What of the file has no place in ours, but for the calls.
+    /// What Palisade's form can't hold of the file, other than calls.
     fn peculiarities(&self, actions: &BTreeSet<&str>) -> Vec<Warning> {
         let mut found = Vec::new();
         let of_map = self.arch_map.iter().map(|map| map.architecture.as_str());

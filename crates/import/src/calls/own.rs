@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Palisade's own form of what was learned, as TOML or JSON: all of it, binaries included.
+//! Palisade's own form of learned calls, as TOML or JSON: complete, with binaries.
 
 use super::{ExchangeError, Imported, Warning};
 use palisade_syscall::Syscall;
@@ -18,9 +18,9 @@ pub(super) const SCHEMA: u32 = 1;
 #[serde(deny_unknown_fields)]
 struct Document {
     schema: u32,
-    /// Whose it was, for people: the importer says whose it becomes.
+    /// The profile that the calls were learned for, for people. The importer names the profile that gets them.
     profile: String,
-    /// What was stated for the profile itself.
+    /// The calls that were stated for the profile itself.
     #[serde(default)]
     calls: Vec<String>,
     #[serde(default, rename = "binary", skip_serializing_if = "Vec::is_empty")]

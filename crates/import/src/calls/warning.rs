@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of a file couldn't be imported.
+//! What couldn't be imported from a file.
 
 use palisade_syscall::Syscall;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// One thing that couldn't, or not as it is there.
+/// A part of a file that couldn't be imported, or was imported differently.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
-    /// Names that no call has here.
+    /// Names of no system call here.
     #[error("left out, no calls of this palisade's: {0}")]
     Unknown(Names),
     /// Calls that a container's profile allows under conditions only.
@@ -17,7 +17,7 @@ pub enum Warning {
         joined(.0)
     )]
     Conditional(BTreeSet<Syscall>),
-    /// The file allows what it doesn't name.
+    /// The file allows calls that it doesn't name.
     #[error("the file allows whatever it doesn't name: {stated} known calls are stated, later ones aren't")]
     AllowsTheRest {
         /// How many calls that are.
@@ -26,24 +26,24 @@ pub enum Warning {
     /// The file is for other machines.
     #[error("the file is for {}, not for this machine: its names are taken", .0.join(", "))]
     Architectures(Vec<String>),
-    /// Its errors are others than ours.
+    /// The file's error codes differ from Palisade's.
     #[error("the file's errors (errnoRet) aren't kept: what isn't allowed is refused with EPERM")]
     Errors,
-    /// It has calls logged.
+    /// The file asks to log calls.
     #[error("{action} is taken as allowed: nothing is logged")]
     Logged {
         /// The action that says so.
         action: &'static str,
     },
-    /// It has flags.
+    /// The file has flags.
     #[error("the file's flags aren't kept: {}", .0.join(", "))]
     Flags(Vec<String>),
-    /// It has another process asked.
+    /// The file lets another process answer calls.
     #[error("the file's listener isn't asked: what it would answer isn't allowed")]
     Listener,
 }
 
-/// Names that no call has here, in order.
+/// Names of no system call here, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names(BTreeSet<String>);
 
@@ -57,7 +57,7 @@ impl fmt::Display for Names {
 }
 
 impl Warning {
-    /// That there are names which no call has here, if there are.
+    /// A warning about names of no system call here, if there are any.
     pub fn of_unknown(names: BTreeSet<String>) -> Option<Self> {
         (!names.is_empty()).then_some(Self::Unknown(Names(names)))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From what was said to the profile.
+//! Makes the profile from the statements.
 
 use super::path::{Base, Place};
 use super::places::{Rule, Rules, State, Verb};
@@ -7,31 +7,13 @@ use super::{Bus, FileStatement, Home, Profile, ground, sets};
 use crate::document::{Table, Value};
 use crate::draft::Said;
 use crate::{programs, text};
+use palisade_sandbox::view::closure;
 
-/// What the view `closure` shows whatever the program is, but for the index of libraries and what isn't files.
-const ALWAYS_SHOWN: [&str; 21] = [
-    "/etc/localtime",
-    "/etc/timezone",
-    "/etc/nsswitch.conf",
-    "/etc/passwd",
-    "/etc/group",
-    "/etc/host.conf",
-    "/etc/hosts",
-    "/etc/services",
-    "/etc/protocols",
-    "/etc/os-release",
-    "/etc/locale.alias",
-    "/etc/terminfo",
-    "/etc/inputrc",
-    "/etc/resolv.conf",
-    "/etc/gai.conf",
-    "/etc/ssl/certs",
-    "/usr/lib/locale",
-    "/usr/lib/terminfo",
-    "/usr/share/zoneinfo",
-    "/usr/share/terminfo",
-    "/usr/share/ca-certificates",
-];
+/// What the view `closure` shows whatever the program is. The index of libraries and what isn't below `/etc` and `/usr` stay.
+fn always_shown() -> impl Iterator<Item = &'static str> {
+    let stays = |path: &&str| !path.starts_with("/sys/") && !path.ends_with(".cache");
+    closure::BASE.into_iter().chain(closure::NETWORK).filter(stays)
+}
 
 impl Profile<'_> {
     /// Writes the profile.
@@ -53,7 +35,7 @@ impl Profile<'_> {
         self.hooks();
     }
 
-    /// All statements on files, firejail's own among them, in force in their order.
+    /// All statements on files in the order in which they apply, firejail's own included.
     fn rules(&self) -> Vec<Rule> {
         let mut rules = self.shown();
         let ground = Rules::new(rules.clone());
@@ -93,7 +75,7 @@ impl Profile<'_> {
         rules.extend(lone);
         rules.extend(self.named());
         for statement in self.files.iter().filter(|statement| !statement.alone) {
-            // Only what is the user's is made writable again.
+            // Only the user's files are made writable again.
             let fits = |place: &&Place| statement.verb != Verb::ReadWrite || place.base != Base::Root;
             rules.extend(statement.places.iter().filter(fits).map(|place| Rule {
                 verb: statement.verb,
@@ -105,7 +87,7 @@ impl Profile<'_> {
         rules
     }
 
-    /// Says what becomes of each statement on files.
+    /// Reports what becomes of each statement on files.
     fn settle(&mut self, rules: &Rules) {
         let own_home = !rules.state(&Place { base: Base::Home, names: Vec::new() }).shown;
         for statement in std::mem::take(&mut self.files) {
@@ -214,7 +196,7 @@ impl Profile<'_> {
         }
     }
 
-    /// What `private-bin` and its like show.
+    /// What `private-bin` and similar statements show.
     fn named(&self) -> Vec<Rule> {
         const READ: Verb = Verb::Show { write: false, execute: false };
         const EXECUTE: Verb = Verb::Show { write: false, execute: true };
@@ -224,7 +206,7 @@ impl Profile<'_> {
         }
         let mut etc: Vec<&str> = Vec::new();
         for name in self.names("private-etc") {
-            // Where there are sets, the first of them is always there.
+            // If there are sets, the first of them is always included.
             if name.starts_with('@') && etc.is_empty() {
                 etc.extend(sets::etc("@default").unwrap_or_default());
             }
@@ -246,18 +228,18 @@ impl Profile<'_> {
         self.lists.get(list).into_iter().flat_map(|list| list.names.iter().map(String::as_str))
     }
 
-    /// Programs of this host that `private-bin` names.
+    /// The programs of this host that `private-bin` names.
     fn program_paths(&self) -> Vec<String> {
         self.names("private-bin").filter(|name| *name != "none").flat_map(programs::like).collect()
     }
 
-    /// Whether a program is named with the libraries that it needs: where they aren't shown whole. Of a script that would
-    /// be the programs that it names.
+    /// Whether a program is listed with the libraries that it needs. That happens if the libraries aren't shown as a
+    /// whole. For a script it would be the programs that it names.
     fn comes_with_libraries(&self, path: &str) -> bool {
         self.lists.contains_key("private-lib") && !programs::is_script(path)
     }
 
-    /// What closures have: programs and libraries.
+    /// States what closures contain: programs and libraries.
     fn closure(&mut self, rules: &Rules) {
         for path in self.program_paths() {
             let hidden = rules.hides(&Place::new(Base::Root, &path));
@@ -278,7 +260,7 @@ impl Profile<'_> {
         }
     }
 
-    /// Takes away what the view shows by itself and firejail doesn't.
+    /// Hides what the view shows by itself and firejail doesn't show.
     fn without_more(&mut self, rules: &Rules) {
         let programs = self.program_paths().into_iter().filter(|path| self.comes_with_libraries(path));
         let called = programs
@@ -291,9 +273,8 @@ impl Profile<'_> {
             (path == "/etc/resolv.conf" && !self.name_servers.is_empty())
                 || (path == "/etc/hosts" && self.hosts_file)
         };
-        let paths: Vec<String> = ALWAYS_SHOWN
-            .iter()
-            .map(|path| (*path).to_owned())
+        let paths: Vec<String> = always_shown()
+            .map(str::to_owned)
             .chain(directories)
             .filter(|path| !made(path) && !rules.state(&Place::new(Base::Root, path)).shown)
             .collect();
@@ -302,15 +283,15 @@ impl Profile<'_> {
         }
     }
 
-    /// Variables that tell where sockets are that are shown.
+    /// Keeps the variables that say where the shown sockets are.
     fn sockets(&mut self, rules: &Rules) {
         if rules.state(&ground::x11()).shown {
             self.draft.table("filesystem").push("write", "${x11}");
-            // Firejail brings it to where the home is its own.
+            // Firejail copies it into a home of the sandbox's own.
             if !rules.hides(&Place::new(Base::Home, ".Xauthority")) {
                 self.draft.table("filesystem").push("read", "~/.Xauthority");
             }
-            // It may lie in the runtime directory.
+            // The file may lie in the runtime directory.
             let runtime = Place { base: Base::Runtime, names: Vec::new() };
             if !rules.hides(&runtime) && !rules.clears(&runtime) {
                 self.draft.table("filesystem").push("read", "${XAUTHORITY}");
@@ -393,7 +374,7 @@ impl Profile<'_> {
         table.text("wait", wait);
     }
 
-    /// Whether a program may build a sandbox of its own, as browsers do: who may change the root is to.
+    /// Whether a program may build a sandbox of its own, as browsers do: then firejail lets it change its root.
     fn own_namespaces(&self) -> bool {
         let restricted =
             ["restrict-namespaces", "noroot"].iter().any(|switch| self.switches.contains(switch));
@@ -402,7 +383,7 @@ impl Profile<'_> {
 
     fn calls_changed(&mut self) {
         let (refused, allowed, mut kept_back) = self.calls.changes(self.switches.contains("allow-debuggers"));
-        // With namespaces of its own a program changes its root there.
+        // A program with namespaces of its own changes its root in them.
         kept_back.retain(|name| name != "chroot" || !self.own_namespaces());
         if !kept_back.is_empty() {
             let remark = format!(
@@ -418,7 +399,7 @@ impl Profile<'_> {
         }
     }
 
-    /// What is made on the host before the launch.
+    /// Adds hooks for what firejail makes on the host before the launch.
     fn hooks(&mut self) {
         for (directories, words) in [
             (true, ["/usr/bin/mkdir", "-p", "-m", "0700", "--"].as_slice()),
@@ -445,8 +426,8 @@ impl Profile<'_> {
     }
 }
 
-/// The path as a pattern that it alone matches: firejail passes over what isn't there, and a private directory can't be
-/// mounted on nothing.
+/// The path as a pattern that matches only this path. Firejail ignores a path that doesn't exist, and a private
+/// directory can't be mounted there.
 fn if_there(place: &Place, path: String) -> String {
     match path.char_indices().next_back() {
         Some((at, last))
@@ -458,7 +439,7 @@ fn if_there(place: &Place, path: String) -> String {
     }
 }
 
-/// Whether a name of a list is one that firejail takes.
+/// Whether firejail accepts a name in a list.
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(['@', '/'])
@@ -467,7 +448,7 @@ fn is_plain(name: &str) -> bool {
         && !name.contains(char::is_control)
 }
 
-/// Whether a place is the sandbox's own, so that nothing is mounted there that could be made unexecutable.
+/// Whether a place belongs to the sandbox: then nothing is mounted there that could be made unexecutable.
 fn is_own(place: &Place, own_home: bool) -> bool {
     match place.base {
         Base::Home => own_home && place.names.is_empty(),

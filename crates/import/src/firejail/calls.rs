@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls: what firejail's filters refuse, as changes of the list that is refused here.
+//! Translates what firejail's filters refuse into changes of Palisade's deny list.
 
 use super::sets;
 use palisade_syscall::{Action, Arch, Rules, Syscall};
 use std::collections::BTreeSet;
 
-/// How deep sets may hold sets.
+/// How deep sets may contain other sets.
 const DEEPEST: usize = 4;
 
-/// What all statements on system calls come to.
+/// What all statements on system calls result in.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
-    /// `seccomp` was said: the default list is refused.
+    /// `seccomp` was stated: the default list is refused.
     pub(super) list: bool,
     refused: BTreeSet<String>,
     excepted: BTreeSet<String>,
-    /// Only these are let through.
+    /// Only these calls are allowed.
     kept: Option<BTreeSet<String>>,
 }
 
-/// What a list comes to beyond what is taken.
+/// What couldn't be imported from a list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Unknown {
     pub(super) names: bool,
@@ -27,12 +27,12 @@ pub(super) struct Unknown {
 }
 
 impl Calls {
-    /// A list of `seccomp` or `seccomp.drop`.
+    /// Adds a list of `seccomp` or `seccomp.drop`.
     pub(super) fn refuse(&mut self, list: &str) -> Unknown {
         let mut unknown = Unknown::default();
         for word in list.split(',').filter(|word| !word.is_empty()) {
             let (word, excepted) = word.strip_prefix('!').map_or((word, false), |word| (word, true));
-            // `NAME:ERRNO` answers with another error.
+            // `NAME:ERRNO` returns another error.
             let name = word.split(':').next().unwrap_or_default();
             unknown.answers |= name != word;
             let mut names = BTreeSet::new();
@@ -42,26 +42,26 @@ impl Calls {
         unknown
     }
 
-    /// A list of `seccomp.keep`.
+    /// Adds a list of `seccomp.keep`.
     pub(super) fn keep(&mut self, list: &str) -> Unknown {
         let mut unknown = Unknown::default();
         let kept = self.kept.get_or_insert_default();
         for name in list.split(',').filter(|name| !name.is_empty()) {
-            // A name that isn't known is one call less.
+            // A name that isn't known means one allowed call less.
             unknown.names |= !expand(name.trim_start_matches('!'), kept, 0);
         }
         unknown
     }
 
-    /// Whether a call is taken out of what is refused.
+    /// Whether a call is an exception from what is refused.
     pub(super) fn excepts(&self, name: &str) -> bool {
         self.excepted.contains(name)
     }
 
-    /// Names to refuse beside those of the list here, names to take off it, and names that can't be taken off it while
-    /// names of files are protected.
+    /// Names to add to the deny list, names to remove from it, and names that can't be removed from it while names of
+    /// files are protected.
     pub(super) fn changes(&self, debuggers: bool) -> (Vec<String>, Vec<String>, Vec<String>) {
-        /// Without these no program begins or ends.
+        /// Without these calls, no program begins or ends.
         const NEEDED: [&str; 6] = ["execve", "execveat", "exit", "exit_group", "rt_sigreturn", "prctl"];
         let mut refused = self.refused.clone();
         if self.list {
@@ -89,19 +89,19 @@ fn known(name: &str) -> Option<Syscall> {
     name.parse().ok()
 }
 
-/// Whether the list here refuses a call outright.
+/// Whether the deny list refuses a call outright.
 fn is_refused(call: Syscall) -> bool {
     let rules = Rules::deny_list();
     let explanation = rules.explain(call, Arch::NATIVE);
     explanation.rules.iter().any(|rule| rule.tests.is_empty() && rule.action != Action::Allow)
 }
 
-/// Whether names of files can be protected though a call is let through.
+/// Whether names of files can be protected although a call is allowed.
 fn goes_with_the_broker(name: &str) -> bool {
     Rules::deny_list().with(&[name], &[]).is_ok_and(|rules| rules.brokered().is_ok())
 }
 
-/// Adds the calls that a name stands for; whether it is known.
+/// Adds the calls that a name stands for. Returns whether the name is known.
 fn expand(name: &str, to: &mut BTreeSet<String>, depth: usize) -> bool {
     if name.starts_with('@') {
         return match sets::calls(name) {
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_list_of_what_is_kept_refuses_all_else() {
         let mut calls = Calls::default();
-        // A list without what loads a program would be one of firejail's under which nothing starts.
+        // A list without the calls that load a program: under it, no program would start in firejail.
         let loading = "brk,mmap,mprotect,munmap,openat,close,newfstatat,fstat,pread64,access,arch_prctl,set_tid_address";
         assert_eq!(calls.keep(&format!("read,write,@default-keep,{loading}")), Unknown::default());
         let (refused, ..) = calls.changes(false);

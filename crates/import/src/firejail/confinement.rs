@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Statements on anything but files.
+//! Imports statements that aren't about files.
 
 use super::calls::Unknown;
 use super::{Bus, Profile};
@@ -8,7 +8,7 @@ use crate::draft::{Draft, Said};
 use crate::text::{self, is_bus_name, is_rule};
 
 impl Profile<'_> {
-    /// Statements that need no more than a reason.
+    /// Statements that need nothing but a reason in the report.
     pub(super) fn other(&mut self, said: Said<'_>, word: &str, rest: &str) {
         match (word, rest) {
             ("caps.drop", "all") | ("x11", "none") | ("nogroups" | "machine-id" | "apparmor", _) => {}
@@ -64,7 +64,7 @@ impl Profile<'_> {
         self.confinement(said, word, rest);
     }
 
-    /// Statements on what programs inside are.
+    /// Statements about the properties of the programs inside.
     fn confinement(&mut self, said: Said<'_>, word: &str, rest: &str) {
         match (word, rest) {
             ("caps.drop", "all") => self.draft.taken(),
@@ -120,7 +120,7 @@ impl Profile<'_> {
             return self.draft.not_kept(said, "it names no kind of socket that firejail knows");
         }
         self.protocols.extend(names.into_iter().map(str::to_owned));
-        // What it comes to is known when all lines are.
+        // Its effect is known only when all lines have been read.
         self.protocol_said.push((said.at.clone(), said.statement.to_owned()));
     }
 
@@ -148,7 +148,7 @@ impl Profile<'_> {
             "" => {
                 let bus = if session { &mut self.session } else { &mut self.system };
                 match rest {
-                    // What is closed isn't opened again.
+                    // A closed bus isn't opened again.
                     "filter" if *bus != Bus::None => *bus = Bus::Filtered,
                     "filter" => {}
                     "none" => *bus = Bus::None,
@@ -178,7 +178,7 @@ impl Profile<'_> {
         if !Draft::takes("dbus", key, Value::List(vec![text::plain(rest)])) {
             return self.draft.left_out(Said { key, ..said }, "no name or rule on the bus looks so");
         }
-        // Written when it is known whether the bus is open at all.
+        // It is written when it is known whether the bus is open at all.
         self.lists.entry(key).or_default().names.push(rest.to_owned());
         self.draft.taken();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What firejail shows and takes away by itself, before and after a profile's own words.
+//! What firejail shows and hides by itself, before and after the statements of a profile.
 
 use super::path::{Base, Place};
 use super::places::{Rule, Verb};
@@ -13,8 +13,9 @@ const ALL: Verb = Verb::Show { write: true, execute: true };
 
 /// `/usr` without its programs and its libraries.
 ///
-/// Of programs only those of two directories are granted: what a profile takes from all is many names, and what lies
-/// elsewhere is games and what administrators start. The program itself is there wherever it lies.
+/// Programs are granted from two directories only. To remove what a profile takes away from all directories would need
+/// many names, and the other directories hold games and programs for administrators. The profile's own program is
+/// always there.
 const REST_OF_USR: [&str; 6] = [
     "/usr/share",
     "/usr/libexec",
@@ -26,7 +27,7 @@ const REST_OF_USR: [&str; 6] = [
 const LIBRARIES: [&str; 5] = ["/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib"];
 const PROGRAMS: [&str; 2] = ["/usr/bin", "/usr/local/bin"];
 
-/// Devices by the statement that takes them away.
+/// Devices, by the statement that takes them away.
 const DEVICES: [(&str, &[&str]); 7] = [
     ("nosound", &["/dev/snd"]),
     (
@@ -47,7 +48,7 @@ const DEVICES: [(&str, &[&str]); 7] = [
     ("noinput", &["/dev/input"]),
 ];
 
-/// What firejail hides of what is granted, whatever a profile says.
+/// What firejail hides in granted directories, whatever a profile says.
 const HIDDEN: [&str; 12] = [
     "/usr/src/linux",
     "/usr/lib/debug",
@@ -71,10 +72,10 @@ const HIDDEN_OF_SYS: [&str; 6] = [
     "/sys/kernel/uevent_helper",
 ];
 
-/// What `disable-mnt` takes away.
+/// What `disable-mnt` hides.
 const MOUNTS: [&str; 4] = ["/mnt", "/media", "/run/mount", "/run/media"];
 
-/// Where the sockets of the display and of sound are.
+/// The sockets of the display, of sound and of the buses.
 pub(super) fn x11() -> Place {
     Place::new(Base::Root, "/tmp/.X11-unix")
 }
@@ -112,7 +113,7 @@ impl Profile<'_> {
         !self.no_network && (self.protocols.is_empty() || inet)
     }
 
-    /// What firejail shows, as far as it is granted here.
+    /// What firejail shows, if Palisade grants it.
     pub(super) fn shown(&self) -> Vec<Rule> {
         let mut rules = Vec::new();
         rules.extend(REST_OF_USR.iter().map(|path| root(EXECUTE, path)));
@@ -133,7 +134,7 @@ impl Profile<'_> {
         rules.push(root(if self.has("writable-var") { WRITE } else { READ }, "/var"));
         rules.extend(["/mnt", "/media"].iter().map(|path| root(ALL, path)));
         if self.network() {
-            // Without the host's network firejail shows a /sys of its own, which tells of no interfaces.
+            // Without the host's network, firejail shows a /sys of its own, without interfaces.
             rules.push(root(READ, "/sys"));
         }
         if self.home != Home::Empty {
@@ -143,7 +144,7 @@ impl Profile<'_> {
             rules.extend(devices.iter().map(|device| root(WRITE, device)));
         }
         rules.push(Rule::new(READ, x11()));
-        // Who may write to a socket may connect to it.
+        // A process that may write to a socket may connect to it.
         rules.push(Rule::new(WRITE, wayland()));
         rules.push(Rule::new(WRITE, session_bus()));
         rules.push(Rule::new(WRITE, system_bus()));
@@ -153,7 +154,7 @@ impl Profile<'_> {
         rules
     }
 
-    /// What `whitelist` may do with a place that isn't shown by itself.
+    /// What `whitelist` allows with a place that isn't shown otherwise.
     pub(super) fn lone(place: &Place) -> Verb {
         match place.base {
             Base::Home => ALL,
@@ -164,7 +165,7 @@ impl Profile<'_> {
         }
     }
 
-    /// What firejail takes away, whatever a profile says.
+    /// What firejail hides, whatever a profile says.
     pub(super) fn taken_away(&self) -> Vec<Rule> {
         let mut rules: Vec<Rule> = HIDDEN.iter().map(|path| root(Verb::Hide, path)).collect();
         if self.has("allow-debuggers") {
@@ -183,7 +184,7 @@ impl Profile<'_> {
         if !self.has("keep-var-tmp") {
             rules.push(root(Verb::Empty, "/var/tmp"));
         }
-        // What `noblacklist` takes out of it.
+        // `noblacklist` makes exceptions from these.
         let mounts: &[&str] = if self.has("disable-mnt") { &MOUNTS } else { &[] };
         let except: Rc<[Place]> = self.not_hidden.as_slice().into();
         for path in ["/sys/fs", "/sys/module"].iter().chain(mounts) {
@@ -208,7 +209,7 @@ impl Profile<'_> {
             rules.push(Rule::new(Verb::Empty, Place::new(Base::Home, ".config/pulse")));
         }
         if self.has("apparmor") {
-            // The only rule of firejail's AppArmor profile that isn't kept anyway.
+            // The only rule of firejail's AppArmor profile that Palisade doesn't enforce anyway.
             let places = ["/etc", "/var", "/srv", "/mnt", "/media", "/run", "/tmp"];
             rules.extend(places.map(|path| root(Verb::NoExecute, path)));
             rules.push(root(Verb::NoExecute, "/usr/share"));
@@ -217,7 +218,7 @@ impl Profile<'_> {
         rules
     }
 
-    /// The directory all of whose other contents `whitelist` takes away.
+    /// The directory in which `whitelist` hides everything else.
     pub(super) fn top(place: &Place) -> Option<Place> {
         let depth = match place.base {
             Base::Home | Base::Runtime => 0,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Firejail's paths: macros, shell patterns, and which of them speak of the same files.
+//! Firejail's paths: macros, shell patterns, and which paths may name the same files.
 
 use crate::pattern::{self, ends_agree, matches};
 use crate::text;
 use palisade_policy::PathPattern;
 use std::path::Path;
 
-/// Directories that `${PATH}` stands for, as far as they aren't links to others of them.
+/// The directories that `${PATH}` stands for, without those that are links to others of them.
 const PROGRAMS: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/usr/games", "/usr/local/games"];
 
-/// Names at the root that lead to others wherever `/usr` is merged; where it isn't, they aren't shown.
+/// Names at the root that are links to other directories if `/usr` is merged. If it isn't merged, they aren't shown.
 const MERGED: [(&str, &[&str]); 6] = [
     ("bin", &["usr", "bin"]),
     ("sbin", &["usr", "sbin"]),
@@ -20,8 +20,8 @@ const MERGED: [(&str, &[&str]); 6] = [
     ("libx32", &["usr", "libx32"]),
 ];
 
-/// `${RUNUSER}`, which firejail takes from nowhere else. Not `${runtime}`: where no such directory is told of, statements
-/// that hide something in it would stop each launch.
+/// `${RUNUSER}`, which firejail always takes from this path. `${runtime}` isn't used: if no runtime directory is known,
+/// statements that hide something in it would stop each launch.
 const RUNTIME: &str = "/run/user/${uid}";
 
 /// What a path is relative to.
@@ -37,9 +37,9 @@ pub(super) enum Base {
 pub(super) struct Name {
     text: String,
     glob: bool,
-    /// How much of the text stands before its first sign.
+    /// The length of the text before its first pattern character.
     plain: usize,
-    /// How it is said, if not by its text.
+    /// The form in the profile, if it isn't the text.
     shown: Option<&'static str>,
 }
 
@@ -50,13 +50,13 @@ pub(super) struct Place {
     pub(super) names: Vec<Name>,
 }
 
-/// What of the host has to be known to read paths.
+/// The facts of the host that are needed to read paths.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     /// The names of the home's path.
     pub(super) home: Vec<String>,
     pub(super) uid: u32,
-    /// What `${DOWNLOADS}` and its like stand for, below the home.
+    /// What `${DOWNLOADS}` and similar macros stand for, below the home.
     pub(super) directories: Vec<(String, String)>,
 }
 
@@ -68,7 +68,7 @@ impl Name {
         Self { text, glob: sign.is_some(), plain, shown: None }
     }
 
-    /// Whether both may stand for the same name.
+    /// Whether both may match the same name.
     fn may_be(&self, other: &Self) -> bool {
         match (self.glob, other.glob) {
             (false, false) => self.text == other.text,
@@ -78,7 +78,7 @@ impl Name {
         }
     }
 
-    /// Whether this stands for all that the other does.
+    /// Whether this matches every name that the other matches.
     fn covers(&self, other: &Self) -> bool {
         self.text == other.text
             || (self.glob && !other.glob && self.fits(&other.text))
@@ -89,7 +89,7 @@ impl Name {
                 && { other.plain_beginning().starts_with(self.plain_beginning()) })
     }
 
-    /// Whether a name fits this pattern; most are told apart by how they begin.
+    /// Whether a name matches this pattern. Comparing the beginnings decides most cases.
     fn fits(&self, name: &str) -> bool {
         name.starts_with(self.plain_beginning()) && matches(&self.text, name)
     }
@@ -98,8 +98,8 @@ impl Name {
         &self.text[..self.plain]
     }
 
-    /// As a path here says it; `None` for a pattern that can't be said. What takes away is said as a pattern where a variable
-    /// might not be set: such a statement would stop the launch.
+    /// The form in the profile. `None` for a pattern that can't be expressed. With `widen`, a pattern is used in place
+    /// of a variable that may be unset: a restriction with an unset variable would stop the launch.
     fn said(&self, widen: bool) -> Option<String> {
         if let (Some(shown), false) = (self.shown, widen) {
             return Some(shown.to_owned());
@@ -114,7 +114,7 @@ impl Place {
         Self { base, names }
     }
 
-    /// A name in the runtime directory that a variable of the caller's tells.
+    /// A name in the runtime directory that one of the caller's variables holds.
     pub(super) fn runtime_variable(shown: &'static str, like: &str) -> Self {
         let mut place = Self::new(Base::Runtime, like);
         if let Some(last) = place.names.last_mut() {
@@ -123,7 +123,7 @@ impl Place {
         place
     }
 
-    /// The places that a path stands for; several for `${PATH}` and where a pattern takes in the home.
+    /// The places that a path stands for. There are several for `${PATH}`, and if a pattern includes the home.
     pub(super) fn parse(written: &str, known: &Known) -> Result<Vec<Self>, &'static str> {
         if written.contains(|c: char| c.is_control()) {
             return Err("no path holds control characters");
@@ -171,7 +171,7 @@ impl Place {
         Ok(Self::rooted(written, known))
     }
 
-    /// Places of an absolute path: what lies in the home or the runtime directory is said from there.
+    /// The places of an absolute path. A path in the home or the runtime directory becomes relative to it.
     fn rooted(written: &str, known: &Known) -> Vec<Self> {
         let mut place = Self::new(Base::Root, written);
         if let Some(first) = place.names.first()
@@ -202,22 +202,22 @@ impl Place {
         places
     }
 
-    /// Whether it may stand for several paths.
+    /// Whether it may match several paths.
     pub(super) fn is_pattern(&self) -> bool {
         self.names.iter().any(|name| name.glob)
     }
 
-    /// The place of the first names.
+    /// The place of the first `depth` names.
     pub(super) fn above(&self, depth: usize) -> Self {
         Self { base: self.base, names: self.names[..depth.min(self.names.len())].to_vec() }
     }
 
-    /// Whether what `self` speaks of may hold what `other` does, or be it.
+    /// Whether a path of `self` may contain a path of `other`, or be the same.
     pub(super) fn may_hold(&self, other: &Self) -> bool {
         self.fits(other, Name::may_be)
     }
 
-    /// Whether all that `other` speaks of lies in what `self` does, or is it.
+    /// Whether every path of `other` lies in a path of `self`, or is the same.
     pub(super) fn holds(&self, other: &Self) -> bool {
         self.fits(other, Name::covers)
     }
@@ -228,7 +228,7 @@ impl Place {
             && self.names.iter().zip(&other.names).all(|(own, its)| name(own, its))
     }
 
-    /// Whether both speak of as deep a place, and may be the same.
+    /// Whether both have the same depth, and may be the same.
     pub(super) fn may_be(&self, other: &Self) -> bool {
         self.names.len() == other.names.len() && self.may_hold(other)
     }
@@ -240,7 +240,7 @@ impl Place {
             && self.names.iter().zip(names).all(|(own, name)| own.text == *name)
     }
 
-    /// As a path here; `widen` where a pattern that can't be said may stand for more.
+    /// The form in the profile. With `widen`, a pattern that can't be expressed may become a wider one.
     pub(super) fn said(&self, widen: bool) -> Option<String> {
         let mut out = match self.base {
             Base::Root => String::new(),
@@ -258,7 +258,7 @@ impl Place {
         PathPattern::new(&checkable).is_ok().then_some(out)
     }
 
-    /// As an argument of a program on the host; `None` for a pattern.
+    /// The form of an argument of a program on the host. `None` for a pattern.
     pub(super) fn argument(&self) -> Option<String> {
         if self.is_pattern() {
             return None;
@@ -281,7 +281,7 @@ impl Place {
     }
 }
 
-/// What `${DOWNLOADS}` and its like are called in the home.
+/// The directories in the home that `${DOWNLOADS}` and similar macros stand for.
 pub(super) fn directories(home: &Path, config: &Path) -> Vec<(String, String)> {
     const NAMES: [(&str, &str, &str); 9] = [
         ("${DESKTOP}", "XDG_DESKTOP_DIR", "Desktop"),

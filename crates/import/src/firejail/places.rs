@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What firejail's statements on files come to, path by path.
+//! Computes what firejail's statements on files result in, path by path.
 //!
-//! Firejail mounts statement after statement, each over what is there; here the deepest path says what holds. So for
-//! each path that is spoken of, what all statements on it and above it come to is worked out, and said at that path.
-//! Where patterns leave open whether two paths are the same, those that take away count and those that give don't.
+//! Firejail mounts one statement after the other, each over what is there. In Palisade, the rule of the deepest path
+//! decides. So for each path that a statement names, this module computes what all statements on it and above it result
+//! in, and states that at this path. If patterns leave open whether two paths are the same, statements that take
+//! something away count, and statements that give something don't.
 
 use super::path::{Base, Place};
 use std::collections::{BTreeMap, HashMap};
@@ -12,18 +13,18 @@ use std::rc::Rc;
 /// A statement on files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
-    /// There, readable.
+    /// Shows the place, readable.
     Show {
         write: bool,
         execute: bool,
     },
     Hide,
-    /// Nothing but what is shown in it by what follows.
+    /// Shows nothing except what later statements show in it.
     Clear,
     ReadOnly,
     ReadWrite,
     NoExecute,
-    /// Empty, the sandbox's own.
+    /// An empty directory of the sandbox's own.
     Empty,
 }
 
@@ -32,7 +33,7 @@ pub(super) enum Verb {
 pub(super) struct Rule {
     pub(super) verb: Verb,
     pub(super) place: Place,
-    /// Of a hidden place: what `noblacklist` takes out of it.
+    /// For a hidden place: the exceptions by `noblacklist`.
     pub(super) except: Rc<[Place]>,
 }
 
@@ -42,7 +43,7 @@ impl Rule {
     }
 }
 
-/// What may be done with a place.
+/// What is allowed with a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct State {
     pub(super) shown: bool,
@@ -51,11 +52,11 @@ pub(super) struct State {
     pub(super) empty: bool,
 }
 
-/// All statements on files, in force in their order.
+/// All statements on files, in the order in which they apply.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     rules: Vec<Rule>,
-    /// Those that name one place, by it.
+    /// The rules that name one place, by that place.
     plain: HashMap<Place, Vec<usize>>,
     globs: Vec<usize>,
 }
@@ -73,7 +74,7 @@ impl Rules {
         all
     }
 
-    /// The rules that may have a say, in order.
+    /// The rules that may apply to a place, in order.
     fn on(&self, place: &Place) -> Vec<usize> {
         let mut found: Vec<usize> = if place.is_pattern() {
             (0..self.rules.len()).collect()
@@ -86,7 +87,7 @@ impl Rules {
         found
     }
 
-    /// What all rules come to at a place.
+    /// What all rules result in at a place.
     pub(super) fn state(&self, place: &Place) -> State {
         let mut state = State::default();
         for index in self.on(place) {
@@ -102,7 +103,7 @@ impl Rules {
                 Verb::NoExecute => state.execute = false,
                 Verb::Empty => {
                     state.empty = true;
-                    // What was in it isn't there.
+                    // What it contained isn't there.
                     state.shown &= rule.place == *place;
                 }
                 _ => {}
@@ -111,26 +112,26 @@ impl Rules {
         state
     }
 
-    /// Whether a place is hidden by its name or by that of one above it.
+    /// Whether a rule hides the place, or one above it.
     pub(super) fn hides(&self, place: &Place) -> bool {
         let of_it = |rule: &&Rule| rule.place.may_hold(place) && !excepted(rule, place);
         self.rules.iter().filter(of_it).any(|rule| rule.verb == Verb::Hide)
     }
 
-    /// Whether a place is emptied for what is shown in it.
+    /// Whether a place is empty except for what is shown in it.
     pub(super) fn clears(&self, place: &Place) -> bool {
         self.rules.iter().any(|rule| rule.verb == Verb::Clear && rule.place == *place)
     }
 
-    /// What statements show, whatever others take away.
+    /// What statements show, whatever other statements take away.
     fn shows(&self) -> impl Iterator<Item = &Place> {
         let shows = self.rules.iter().filter(|rule| matches!(rule.verb, Verb::Show { .. }));
         shows.map(|rule| &rule.place)
     }
 
-    /// Of patterns that reach into what is shown without lying in it: the part that does.
+    /// For each pattern that reaches into a shown place without lying in it: the part that lies in it.
     ///
-    /// `~/*/x` where `~/a` alone is shown is `~/a/x`.
+    /// If only `~/a` is shown, the part of `~/*/x` is `~/a/x`.
     fn parts(&self, shows: &[&Place]) -> Vec<Place> {
         let mut parts = Vec::new();
         for index in &self.globs {
@@ -146,8 +147,8 @@ impl Rules {
         parts
     }
 
-    /// What is to be said: places whose state isn't that of the place above. And exceptions from what patterns hide that
-    /// stay hidden: what is shown by the place above isn't shown once more.
+    /// What the profile must state: places with another state than the place above. And exceptions from hiding patterns
+    /// that stay hidden: what the place above shows isn't shown a second time.
     pub(super) fn said(&self) -> (Vec<(Place, State)>, Vec<Place>) {
         let mut places: Vec<Place> = self.rules.iter().map(|rule| rule.place.clone()).collect();
         for rule in &self.rules {
@@ -168,14 +169,14 @@ impl Rules {
         let mut hidden = Vec::new();
         let mut known: BTreeMap<Place, State> = BTreeMap::new();
         for (place, state) in places.iter().zip(&states) {
-            // What is shown of it has been made a part of its own.
+            // The shown part of the pattern is a place of its own.
             if place.is_pattern() && !shows.iter().any(|show| show.holds(place)) {
                 continue;
             }
             let mut depths = (0..place.names.len()).rev();
             let above = depths.find_map(|depth| Some((depth, known.get(&place.above(depth)).copied()?)));
-            // What would hold in this place if nothing were said of it: what is said of the place above, and of patterns as
-            // deep or between here and there; of a pattern, whatever may take in a part of it.
+            // What would hold here without a statement: the states of the place above, and of patterns as deep as this
+            // place or between both. For a pattern, also the states of places that may hold a part of it.
             let mut around: Vec<State> = patterns
                 .iter()
                 .filter(|(pattern, _state)| {
@@ -197,8 +198,8 @@ impl Rules {
             if !differs || !shows {
                 continue;
             }
-            // In the home such places are the user's; elsewhere they are links as often as not, and a link can't be
-            // mounted on. Where what holds without is no more, nothing is said.
+            // In the home such places are the user's. Elsewhere they are often links, and a link can't be mounted on.
+            // If nothing more is allowed without a statement, no statement is made.
             let more = above.is_more_than(state) || around.iter().any(|other| other.is_more_than(state));
             if above == *state && !more && state.shown && (place.is_pattern() || place.base == Base::Root) {
                 hidden.push(place.clone());
@@ -224,14 +225,14 @@ impl State {
     }
 }
 
-/// Whether `noblacklist` takes a place out of what a rule hides.
+/// Whether `noblacklist` makes a place an exception from what a rule hides.
 fn excepted(rule: &Rule, place: &Place) -> bool {
     let depth = rule.place.names.len();
     let hidden = place.above(depth);
     rule.except.iter().any(|except| {
         except.names.len() == depth
             && (except.holds(&rule.place) || except.holds(&hidden))
-            // The home's path may be given in several ways; of the same length they are the same place.
+            // The home's path may be written in several ways. Two of the same length are the same place.
             && except.base == rule.place.base
     })
 }

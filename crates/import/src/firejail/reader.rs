@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines of a profile and of what it includes.
+//! Reads the lines of a profile and of the files that it includes.
 
 use super::{Bus, Home, Profile, SYSTEM};
 use crate::draft::Said;
@@ -8,17 +8,17 @@ use crate::{ImportError, source};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// As deep as firejail follows includes.
+/// The depth to which firejail follows includes.
 const DEEPEST: usize = 16;
-/// Files that one profile may include, each as often as it is.
+/// How many files one profile may include. A file counts each time it is included.
 const MOST_FILES: usize = 256;
-/// Text of all files together.
+/// The most text of all files together.
 const MOST_TEXT: usize = 8 << 20;
 /// The longest line that firejail reads as one.
 const LONGEST: usize = 8192;
 
 struct Reader<'r, 'p, 'd> {
-    /// Where included files may lie.
+    /// The directories in which included files may lie.
     places: &'r [PathBuf],
     home: &'r Path,
     profile: &'p mut Profile<'d>,
@@ -28,7 +28,7 @@ struct Reader<'r, 'p, 'd> {
     open: Vec<PathBuf>,
 }
 
-/// Reads a profile with all that it includes.
+/// Reads a profile and everything that it includes.
 pub(super) fn read(
     path: &Path,
     text: &str,
@@ -48,7 +48,7 @@ impl Reader<'_, '_, '_> {
     fn lines(&mut self, text: &str, label: Option<&Rc<str>>) -> Result<(), ImportError> {
         for (index, line) in text.split('\n').enumerate() {
             let at = At { file: label.cloned(), line: index + 1 };
-            // A comment ends the line wherever it begins.
+            // A comment ends the line, wherever the comment begins.
             let line = line.split('#').next().unwrap_or_default();
             let line = line.split([' ', '\t', '\r']).filter(|word| !word.is_empty());
             let line = line.collect::<Vec<_>>().join(" ");
@@ -88,7 +88,7 @@ impl Reader<'_, '_, '_> {
         }
     }
 
-    /// The line behind a condition, if it holds.
+    /// The line after a condition, if the condition holds.
     fn conditional<'l>(&mut self, at: &At, whole: &str, conditional: &'l str) -> Option<&'l str> {
         const SWITCH: &str = "a switch of firejail's configuration, which is off unless it is set";
         let profile = &mut *self.profile;
@@ -125,7 +125,7 @@ impl Reader<'_, '_, '_> {
     fn include(&mut self, at: &At, line: &str, name: &str) -> Result<(), ImportError> {
         let place = || format!("{at}: {line}");
         let Some(path) = self.find(name) else {
-            // What the user could add, and hasn't.
+            // A file that the user could have added, and hasn't.
             if Path::new(name).extension().is_some_and(|extension| extension == "local") {
                 self.profile.draft.taken();
                 return Ok(());
@@ -145,7 +145,7 @@ impl Reader<'_, '_, '_> {
         if self.open.len() > DEEPEST || self.files > MOST_FILES {
             return Err(ImportError::Includes { line: place() });
         }
-        // `disable-devel.inc` is skipped for who debugs.
+        // `disable-devel.inc` is skipped with `allow-debuggers`.
         let base = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         self.profile.draft.taken();
         if base == "disable-devel.inc" && self.profile.switches.contains("allow-debuggers") {
@@ -162,7 +162,7 @@ impl Reader<'_, '_, '_> {
         done
     }
 
-    /// The file that an include means, if it is there.
+    /// The file that an include names, if it exists.
     fn find(&self, name: &str) -> Option<PathBuf> {
         let below = |directory: &Path, rest: &str| directory.join(rest.trim_start_matches('/'));
         let one = if let Some(rest) = name.strip_prefix("${HOME}").or_else(|| name.strip_prefix('~')) {

@@ -168,7 +168,7 @@ pub(super) fn calls(name: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Calls of other architectures or of none: there is nothing to refuse.
+/// Calls of other architectures, or of none. They need no refusal.
 pub(super) const FOREIGN: [&str; 15] = [
     "stime",
     "subpage_prot",

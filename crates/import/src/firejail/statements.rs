@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One statement after the other.
+//! Imports the statements, one after the other.
 
 use super::path::{Base, Place};
 use super::places::Verb;
@@ -8,7 +8,7 @@ use crate::draft::Said;
 use crate::report::At;
 use std::rc::Rc;
 
-/// Statements of one word that are kept when the profile is built, or by every sandbox.
+/// Statements of one word that are applied when the profile is built, or that every sandbox fulfils.
 const SWITCHES: [&str; 38] = [
     "private-dev",
     "private-tmp",
@@ -30,7 +30,7 @@ const SWITCHES: [&str; 38] = [
     "allow-debuggers",
     "deterministic-shutdown",
     "noroot",
-    // Every sandbox keeps these.
+    // Every sandbox fulfils these.
     "quiet",
     "nonewprivs",
     "ipc-namespace",
@@ -45,17 +45,17 @@ const SWITCHES: [&str; 38] = [
     "notpm",
     "tab",
     "netfilter",
-    // What they change is never there.
+    // What they change never exists here.
     "apparmor-replace",
     "apparmor-stack",
     "shell",
     "warn",
 ];
 
-/// Statements with words behind them that every sandbox keeps, or that change nothing there is.
+/// Statements with arguments that every sandbox fulfils, or that change nothing that exists here.
 const WITHOUT_EFFECT: [&str; 4] = ["shell", "warn", "seccomp.32", "seccomp.32.drop"];
 
-/// Statements on an interface of the network, none of which there is.
+/// Statements about a network interface. No sandbox has one.
 const INTERFACE: [&str; 13] = [
     "defaultgw",
     "ip",
@@ -73,7 +73,7 @@ const INTERFACE: [&str; 13] = [
 ];
 
 impl Profile<'_> {
-    /// One line.
+    /// Imports one line.
     pub(super) fn statement(&mut self, at: &At, line: &str) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let said = Said { at, statement: line, section: "", key: "" };
@@ -95,7 +95,7 @@ impl Profile<'_> {
             "whitelist" => self.alone(said, rest),
             "whitelist-ro" => {
                 self.alone(said, rest);
-                // Both halves are one statement.
+                // Both halves are one statement. It counts once.
                 self.draft.report.taken = self.draft.report.taken.saturating_sub(1);
                 self.file(said, rest, Verb::ReadOnly);
             }
@@ -166,12 +166,12 @@ impl Profile<'_> {
 
     fn alone(&mut self, said: Said<'_>, path: &str) {
         let Some(mut places) = self.places(said, path, true) else { return };
-        // Of an absolute path that takes in the home only what lies there is the user's.
+        // If an absolute path includes the home, only what lies in the home is the user's.
         if !path.starts_with("${PATH}") && places.iter().any(|place| place.base != Base::Root) {
             places.retain(|place| place.base != Base::Root);
         }
         if path == "/var/run" {
-            // A link, which every sandbox has.
+            // It is a link that every sandbox has.
             return self.draft.taken();
         }
         if places.iter().any(|place| Self::top(place).is_none()) {

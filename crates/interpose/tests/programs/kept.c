@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What a trap could lose when it doesn't end by rt_sigreturn: calls from a site that is never patched, with the direction
-// flag set, with states of the x87 and of the upper halves of the vector registers, with a stack for signals that is
-// disarmed meanwhile, with signals blocked and pending.
+// State that a trap could lose when it doesn't end by rt_sigreturn: calls from a site that is never patched, with the
+// direction flag set, with states of the x87 and of the upper halves of the vector registers, with a signal stack
+// that is disarmed meanwhile, with signals blocked and pending.
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>
@@ -98,11 +98,12 @@ int main(void) {
             seen = on_it = 0;
             EXPECT(parent() == expected && armed());
             EXPECT(!raise(SIGUSR1) && seen == 1 && on_it && armed());
-            // Blocked meanwhile, and pending; the mask is what it was after a trap, and the signal comes when it may.
+            // The signal is blocked meanwhile, and pending. After a trap the mask is unchanged, and the signal comes
+            // when it is unblocked.
             EXPECT(!sigprocmask(SIG_BLOCK, &both, 0) && !raise(SIGUSR1) && parent() == expected && seen == 1);
             EXPECT(!sigprocmask(SIG_SETMASK, 0, &now) && sigismember(&now, SIGUSR1));
             EXPECT(!sigprocmask(SIG_SETMASK, &none, 0) && seen == 2 && on_it && armed());
-            // Left by a jump.
+            // A handler that is left by a jump.
             if (!sigsetjmp(away, 1)) raise(SIGUSR2);
             EXPECT(seen == 3 && on_it && parent() == expected);
             EXPECT(!sigprocmask(SIG_SETMASK, 0, &now) && !sigismember(&now, SIGUSR2));

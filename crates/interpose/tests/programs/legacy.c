@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Calls of 32-bit programs, made by a 64-bit one: they are what their numbers mean there, and keep every register but the
-// first. The last of them is exit, whose number is write's otherwise.
+// Calls of 32-bit programs, made by a 64-bit program: they do what their numbers mean there, and keep every register
+// but the first. The last call is exit, whose number means write in 64-bit calls.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>

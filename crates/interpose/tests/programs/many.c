@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Makes more calls at different places than there are bodies at first, with nobody to ask for more: what watches it is
-// stopped before, or killed. Then what can only be done in a body: a handler returns, there are threads and processes.
+// Makes calls at more places than there are bodies at first, and can't get more: the supervisor was stopped or killed
+// before. Then it makes calls that only a body can make: a handler returns, threads and processes start.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ static void *thread(void *argument) {
     return argument;
 }
 
-// Whoever has a filter of its own asks nobody.
+// A program with its own filter asks the supervisor for nothing.
 static int seal(void) {
     struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {1, all};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// SIGSYS in masks: a thread that has it blocked sees it blocked, is sent none meanwhile, and goes on making calls.
+// SIGSYS in masks: a thread that has blocked it sees it blocked, receives none meanwhile, and its calls still work.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/aio_abi.h>
@@ -32,7 +32,7 @@ static int parent;
 static void on_sys(int signal, siginfo_t *info, void *context) {
     met++, value = info->si_value.sival_int, (void)signal, (void)context;
 }
-// The number varies, so that the site stays one that traps.
+// The number varies, so that the site is never patched.
 static void calls(void) {
     for (int i = 0; i < 50; i++) CHECK(getppid() == parent && syscall(i & 1 ? SYS_getuid : SYS_geteuid) >= 0);
 }
@@ -45,7 +45,7 @@ static int is_blocked(int how, const sigset_t *set) {
     CHECK(!sigprocmask(how, set, &old));
     return sigismember(&old, SIGSYS);
 }
-// What it returns to has everything blocked that can be.
+// Makes the handler return to a mask in which everything is blocked that can be.
 static void blocks_by_return(int signal, siginfo_t *info, void *context) {
     sigaddset(&((ucontext_t *)context)->uc_sigmask, SIGSYS);
     (void)signal, (void)info;
@@ -68,7 +68,7 @@ int main(void) {
     sigset_t sys, all, none, pends;
     sigemptyset(&sys), sigemptyset(&none), sigaddset(&sys, SIGSYS), sigfillset(&all);
 
-    // Blocked, it waits, and comes once, with what it was sent with.
+    // A blocked SIGSYS waits, and arrives once, with the data that it was sent with.
     CHECK(!is_blocked(SIG_BLOCK, &sys) && is_blocked(SIG_BLOCK, 0));
     for (int i = 0; i < 3; i++) CHECK(!sigqueue(getpid(), SIGSYS, (union sigval){.sival_int = 7 + i}));
     calls();
@@ -81,11 +81,11 @@ int main(void) {
     CHECK(is_blocked(SIG_BLOCK, &none) && is_blocked(SIG_UNBLOCK, &none) && is_blocked(SIG_SETMASK, &none));
     CHECK(met == 3 && !is_blocked(SIG_BLOCK, 0));
 
-    // A signal that is pending runs its handler as soon as a mask lets it, though that has SIGSYS.
+    // A pending signal runs its handler as soon as a mask permits it, although that mask has SIGSYS.
     CHECK(signal(SIGALRM, tick) != SIG_ERR && !sigprocmask(SIG_SETMASK, &all, 0) && !raise(SIGALRM) && !ticks);
     CHECK(!sigprocmask(SIG_SETMASK, &sys, 0) && ticks == 1 && is_blocked(SIG_SETMASK, &none));
 
-    // Threads that end with it blocked, more than are known at once.
+    // Threads that end with SIGSYS blocked, more than can be stored at once.
     for (int i = 0; i < 200; i++) {
         pthread_t one;
         CHECK(!pthread_create(&one, 0, thread, 0) && !pthread_join(one, 0));
@@ -93,12 +93,12 @@ int main(void) {
     met = 0;
     CHECK(!raise(SIGSYS) && met == 1);
 
-    // A handler changes what it returns to.
+    // A handler changes the mask that it returns to.
     struct sigaction changes = {.sa_sigaction = blocks_by_return, .sa_flags = SA_SIGINFO};
     CHECK(!sigaction(SIGUSR1, &changes, 0) && !raise(SIGUSR1));
     calls();
 
-    // More masks than are kept, each in force while a handler makes calls.
+    // More masks than are stored, each in force while a handler makes calls.
     int poll = epoll_create1(0);
     struct itimerval soon = {{0, 0}, {0, 200}};
     struct epoll_event event;
@@ -111,7 +111,7 @@ int main(void) {
         CHECK(epoll_pwait(poll, &event, 1, -1, &mask) < 0 && errno == EINTR && ticks == 1);
         CHECK(!sigprocmask(SIG_SETMASK, &none, 0));
     }
-    // By calls that few make.
+    // By rarely used calls.
     aio_context_t context = 0;
     if (!syscall(SYS_io_setup, 1, &context)) {
         struct io_event done;

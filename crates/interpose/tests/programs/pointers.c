@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Pointers that point nowhere, in part or where only reading is allowed, in calls that are looked at before the kernel
-// has them. Says what came of each: the same as alone. More than eight times, as sites are patched then.
+// Passes pointers to memory that is unmapped, in part or in whole, or only readable, to calls whose arguments are
+// examined before the kernel gets them. Prints each result: it must be the same as without interposition. It does so
+// more than eight times, because sites are patched then.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -24,7 +25,7 @@ static unsigned long blocked(void) {
 int main(void) {
     char *page = mmap(0, 3 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(page, 0, 2 * 4096);
-    // Behind the second page there is none; the third can't be read; the first can't be written.
+    // After the second page there is no readable memory: the third can't be read; the first can't be written.
     mprotect(page + 8192, 4096, PROT_NONE);
     mprotect(page, 4096, PROT_READ);
     char *bad[] = {(char *)1, page + 8192, page + 8192 - 4, (char *)0x7ffffffff000, (char *)-4096l, page + 64, 0};
@@ -57,7 +58,7 @@ int main(void) {
             unsigned long pair[2] = {(unsigned long)at, 8};
             say("pselect6 pair", i, syscall(SYS_pselect6, 0, 0, 0, 0, &soon, at));
             say("pselect6 mask", i, syscall(SYS_pselect6, 0, 0, 0, 0, &soon, pair));
-            // Those that can be read would wait for ever.
+            // With a readable mask the call would wait for ever.
             if (i < 5) say("sigsuspend", i, syscall(SYS_rt_sigsuspend, at, 8));
             if (i < 5) say("sigtimedwait", i, syscall(SYS_rt_sigtimedwait, at, 0, &soon, 8));
             say("sigtimedwait time", i, syscall(SYS_rt_sigtimedwait, &none, 0, i == 6 ? (char *)&soon : at, 8));

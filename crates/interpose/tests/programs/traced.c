@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // A debugger: children ask to be traced after a fork and after a vfork, stop themselves, execute a program, and are
-// continued or go on step by step. They meet the signals that they would meet alone. Their own children are traced, too.
+// continued or single-stepped. The debugger sees the signals that it would see without interposition. The children's
+// own children are traced, too.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +22,7 @@
         } \
     } while (0)
 
-// What a child does between asking and executing: calls by sites that are patched, and by such as never are.
+// A child's calls between asking and executing: from sites that are patched, and from sites that never are.
 static int calls(void) {
     sigset_t none;
     sigemptyset(&none);
@@ -35,7 +36,7 @@ static int wait_for(pid_t child) {
     CHECK(waitpid(child, &status, __WALL) == child);
     return status;
 }
-// Until it ends; answers the signals that it stopped with.
+// Continues the child until it ends; returns the signals that it stopped with.
 static int go_on(pid_t child, int step, int *steps) {
     for (;;) {
         CHECK(!ptrace(step ? PTRACE_SINGLESTEP : PTRACE_CONT, child, 0, 0));
@@ -54,7 +55,7 @@ int main(int count, char **arguments) {
     char *again[] = {arguments[0], "again", 0};
     CHECK(calls());
 
-    // As debuggers look what the kernel can: the child stops itself, and its own child is traced without asking.
+    // As debuggers test the kernel's abilities: the child stops itself, and its own child is traced without asking.
     pid_t child = fork();
     if (!child) {
         if (ptrace(PTRACE_TRACEME, 0, 0, 0) || !calls()) _exit(1);
@@ -81,7 +82,7 @@ int main(int count, char **arguments) {
     CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == SIGCHLD);
     CHECK(go_on(child, 0, &steps) == 3 && steps == 0);
 
-    // As they start a program.
+    // As debuggers start a program.
     for (int step = 0; step < 2; step++) {
         child = vfork();
         if (!child) {
@@ -96,7 +97,7 @@ int main(int count, char **arguments) {
         CHECK(step ? steps == 3000 : steps == 0);
     }
 
-    // A parent goes on as before.
+    // The parent works as before.
     CHECK(calls());
     child = fork();
     if (!child) execv(again[0], again);

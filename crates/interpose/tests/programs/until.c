@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Waits until a time of day in every way there is, again and again, by the clock that it reads itself. Each wait must take
-// as long as the two are apart by the monotonic clock, and must not take for ever.
+// Waits until a time of day by every call that can, repeatedly, by the clock that the program reads itself. By the
+// monotonic clock each wait must take as long as the two times are apart, and must not take for ever.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -49,7 +49,7 @@ static double monotonic(void) {
         } \
     } while (0)
 
-// Whether a wait was as long as it should be; `clock` is what it goes by.
+// Checks that a wait took as long as it should; `clock` is the clock that it uses.
 #define TAKES(clock, wait) \
     for (int round = 0; round < ROUNDS; round++) { \
         double begun = monotonic(); \
@@ -65,7 +65,7 @@ static int timerfd(clockid_t clock, struct timespec until) {
     EXPECT(file >= 0 && !timerfd_settime(file, TFD_TIMER_ABSTIME, &time, 0));
     EXPECT(!timerfd_gettime(file, &left) && left.it_value.tv_sec == 0);
     EXPECT(read(file, &times, sizeof times) == sizeof times);
-    // Zero ends it, and is no time long ago.
+    // Zero disarms the timer, and isn't a time in the past.
     struct itimerspec none = {0};
     EXPECT(!timerfd_settime(file, TFD_TIMER_ABSTIME, &none, 0) && !timerfd_gettime(file, &left));
     EXPECT(left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0);
@@ -78,14 +78,14 @@ static int timer(clockid_t clock, struct timespec until) {
     EXPECT(!sigprocmask(SIG_BLOCK, &set, 0));
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
     timer_t others, own;
-    // Another timer, of another clock, before it in the list.
+    // A timer of another clock comes before the own timer in the list.
     EXPECT(!timer_create(CLOCK_MONOTONIC, &event, &others) && !timer_create(clock, &event, &own));
     struct itimerspec time = {.it_value = until};
     EXPECT(!timer_settime(own, TIMER_ABSTIME, &time, 0));
     return sigwaitinfo(&set, 0) == SIGUSR1 && !timer_delete(own) && !timer_delete(others);
 }
 
-// Stopped and continued meanwhile, after which the kernel makes the call again as it was.
+// The process is stopped and continued meanwhile, after which the kernel repeats the call unchanged.
 static int stopped(struct timespec until) {
     pid_t self = getpid(), other = fork();
     if (!other) {
@@ -102,7 +102,7 @@ static int stopped(struct timespec until) {
 static void nothing(int signal) { (void)signal; }
 
 int main(void) {
-    // What waits for years, or for ever.
+    // Ends a wait that lasts for years, or for ever.
     alarm(120);
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, inherits;
     pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -123,7 +123,7 @@ int main(void) {
     TAKES(CLOCK_REALTIME, timer(CLOCK_REALTIME, until));
     TAKES(CLOCK_MONOTONIC, timer(CLOCK_MONOTONIC, until));
 
-    // A mutex that somebody else has, by FUTEX_LOCK_PI.
+    // A mutex that another thread or process holds, by FUTEX_LOCK_PI.
     pthread_mutexattr_t attributes;
     pthread_mutexattr_init(&attributes);
     pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
@@ -144,12 +144,12 @@ int main(void) {
     TAKES(CLOCK_REALTIME, pthread_mutex_timedlock(shared, &until) == ETIMEDOUT);
     EXPECT(!kill(holder, SIGKILL) && waitpid(holder, 0, 0) == holder);
 
-    // By a number: what a library of another kind calls.
+    // By call number, as a library in another language calls it.
     TAKES(CLOCK_REALTIME, syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, 0, &until, 0,
                                   FUTEX_BITSET_MATCH_ANY) == -1 && errno == ETIMEDOUT);
     TAKES(CLOCK_MONOTONIC, syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, 0, &until, 0,
                                    FUTEX_BITSET_MATCH_ANY) == -1 && errno == ETIMEDOUT);
-    // How long, and not until when.
+    // A relative wait.
     struct timespec length = {0, AHEAD * 1000000};
     TAKES(CLOCK_MONOTONIC, syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &length, 0, 0) == -1 &&
                                errno == ETIMEDOUT && until.tv_nsec >= 0);
@@ -169,7 +169,7 @@ int main(void) {
     EXPECT(!mq_send(queue, "full", 4, 0));
     TAKES(CLOCK_REALTIME, mq_timedsend(queue, "more", 4, 0, &until) == -1 && errno == ETIMEDOUT);
 
-    // A signal comes meanwhile: its handler runs, the wait ends.
+    // A signal comes meanwhile: its handler runs, and the wait ends.
     struct sigaction action = {.sa_handler = nothing};
     struct itimerval soon = {{0, 2000}, {0, 2000}}, off = {{0, 0}, {0, 0}};
     EXPECT(!sigaction(SIGALRM, &action, 0) && !setitimer(ITIMER_REAL, &soon, 0));
@@ -178,7 +178,7 @@ int main(void) {
     action.sa_handler = SIG_DFL;
     EXPECT(!setitimer(ITIMER_REAL, &off, 0) && !sigaction(SIGALRM, &action, 0) && alarm(120) == 0);
 
-    // What was before now is over, what is none is an error, and the program's own times are as it wrote them.
+    // A time in the past returns at once, an invalid time is an error, and the program's own times stay unchanged.
     struct timespec past = in(CLOCK_REALTIME, 0), first = {0, 0}, last = {INT64_MAX, 0}, kept = late;
     past.tv_sec -= 1;
     EXPECT(!clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &past, 0));
@@ -195,7 +195,7 @@ int main(void) {
             EXPECT(syscall(SYS_clock_nanosleep, CLOCK_REALTIME, TIMER_ABSTIME, address, 0) == -1 && errno == EFAULT);
         EXPECT(syscall(SYS_timerfd_settime, 99, TFD_TIMER_ABSTIME, &soonest, 0) == -1 && errno == EBADF);
         EXPECT(syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, 0, 1, 0, ~0u) == -1 && errno == EFAULT);
-        // None: it is there already.
+        // No wait: the value has changed already.
         EXPECT(syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE | FUTEX_CLOCK_REALTIME, 1, 0, 0, ~0u) == -1 && errno == EAGAIN);
     }
     puts("on time");

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Attempts to reach somebody else than the name that a connection is to. Each has a name, and the same assertion: the
-//! server outside hears nothing of `evil`.
+//! Attacks: attempts to reach another host than the name that a connection is to. Each has a name, and the same
+//! assertion: the server outside receives nothing of `evil`.
 
 use super::{Serve, World, contains, rest, run, say};
 use crate::hello::tests::{hello, hello_with, names, records};
 use crate::tests::Here;
 use palisade_event::Outcome;
 
-/// What is sent on a connection to `good.example`, at a port.
+/// The bytes that are sent on a connection to `good.example`, at a port.
 struct Attack {
     name: &'static str,
     port: u16,
     bytes: Vec<u8>,
-    /// Whether not one byte may be heard.
+    /// Whether the server may not receive a single byte.
     nothing: bool,
 }
 
@@ -20,7 +20,7 @@ fn attack(name: &'static str, port: u16, bytes: impl AsRef<[u8]>) -> Attack {
     Attack { name, port, bytes: bytes.as_ref().to_vec(), nothing: true }
 }
 
-/// One that begins with something harmless.
+/// An attack that begins with harmless bytes.
 fn later(name: &'static str, port: u16, bytes: impl AsRef<[u8]>) -> Attack {
     Attack { nothing: false, ..attack(name, port, bytes) }
 }
@@ -269,11 +269,11 @@ fn http() -> Vec<Attack> {
 async fn tried(attack: &Attack, in_pieces: bool) {
     let world = World::new(Serve::Http).await;
     let mut client = world.named("good.example", attack.port).await;
-    // Refused in the middle is a reset.
+    // A refusal in the middle is a reset.
     let _refused = say(&mut client, &attack.bytes, in_pieces).await;
     let _half = tokio::io::AsyncWriteExt::shutdown(&mut client).await;
     let _answer = rest(&mut client).await;
-    // The end of the connection outside comes after all that was said on it.
+    // The outside connection's end comes after all bytes that were sent on it.
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     let heard = world.heard.borrow();
     let text = String::from_utf8_lossy(&heard);
@@ -282,8 +282,8 @@ async fn tried(attack: &Attack, in_pieces: bool) {
     assert!(!contains(&heard, "h2c"), "{}: {text}", attack.name);
 }
 
-/// The same byte by byte from a client of such patience that what isn't decided is handed on: a server may hear how a
-/// line begins, and never a whole one.
+/// The same byte by byte, from a client so slow that undecided bytes are passed on: a server may receive the beginning
+/// of a line, but never a whole line.
 async fn tried_slowly(attack: &Attack) {
     let change = |engine: &mut crate::engine::Engine| engine.limits.undecided = std::time::Duration::ZERO;
     let rules =
@@ -354,7 +354,7 @@ fn the_same_inside_of_tunnels_by_name() {
                     format!("CONNECT good.example:{port} HTTP/1.1\r\nHost: good.example:{port}\r\n\r\n")
                         .into_bytes()
                 };
-                // In one piece, so that what belongs into the tunnel comes with what makes it.
+                // In one piece, so that the tunnel's data arrives together with the request for the tunnel.
                 let _refused = say(&mut client, &[ask, attack.bytes.clone()].concat(), false).await;
                 let _half = tokio::io::AsyncWriteExt::shutdown(&mut client).await;
                 let _answer = rest(&mut client).await;
@@ -371,7 +371,7 @@ fn the_same_inside_of_tunnels_by_name() {
 fn whom_the_policy_refuses_is_not_even_connected_to() {
     run(async {
         let world = World::new(Serve::Greet).await;
-        // By address, by the address of a name that is refused, by one that was never given out, by a private one.
+        // Plain addresses, the address of a refused name, addresses that were never given out, and private ones.
         let refused = world.address("evil.example");
         for (address, port) in [
             (refused, 443),

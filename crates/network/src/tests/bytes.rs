@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many bytes, many connections, and connections of which only a half is left.
+//! Tests with many bytes, many connections, and connections that are half closed.
 
 use std::hash::Hasher;
 

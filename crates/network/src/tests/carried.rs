@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What may go through does.
+//! Tests that allowed data gets through.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn other_protocols_go_through_and_servers_may_begin() {
             client.shutdown().await.unwrap();
             assert_eq!(rest(&mut client).await, b"");
         }
-        // One that only listens, and one that says less than a line.
+        // A client that only reads, and a client that sends less than a line.
         let mut client = world.named("good.example", 2222).await;
         client.shutdown().await.unwrap();
         assert_eq!(rest(&mut client).await, b"hello\r\n");
@@ -56,7 +56,7 @@ fn other_protocols_go_through_and_servers_may_begin() {
         say(&mut client, b"user", false).await.unwrap();
         client.shutdown().await.unwrap();
         assert_eq!(rest(&mut client).await, b"hello\r\nuser");
-        // HTTP where the server has begun isn't HTTP.
+        // HTTP is refused if the server has sent first.
         let mut client = world.named("good.example", 2222).await;
         assert_eq!(exactly(&mut client, 7).await, b"hello\r\n");
         say(&mut client, b"GET / HTTP/1.1\r\nHost: good.example\r\n\r\n", false).await.unwrap();
@@ -69,7 +69,7 @@ fn who_says_a_few_letters_and_waits_is_heard() {
     run(async {
         let world = World::new(Serve::Echo).await;
         let mut client = world.named("good.example", 2222).await;
-        // Each could become a request yet, and none has to wait as long as one that has begun.
+        // Each could still become a request. None has to wait as long as a client that has begun one.
         for word in ["G", "E", "x", "AUTH", " no line"] {
             let begun = std::time::Instant::now();
             say(&mut client, word.as_bytes(), false).await.unwrap();
@@ -102,7 +102,7 @@ fn a_request_that_takes_its_time_is_looked_at_and_answered() {
             let answer = rest(&mut client).await;
             assert_eq!(answer.ends_with(b"ok"), answered, "{}", String::from_utf8_lossy(&answer));
             let heard = world.heard.borrow();
-            // To somebody else than who heard the beginning.
+            // The new connection gets all of it; the first one has only got the beginning.
             assert_eq!(contains(&heard, "GEGET / HTTP/1.1\r\n"), answered);
             assert!(answered || *heard == b"GE", "{}", String::from_utf8_lossy(&heard));
         }
@@ -145,14 +145,14 @@ fn requests_for_the_name_are_answered_one_after_the_other() {
             "{heard}"
         );
         assert!(!heard.contains("secret") && !heard.contains("http://"), "{heard}");
-        // On another port, pipelined, and the client says at once that it has no more.
+        // On another port, pipelined, and the client shuts down its side at once.
         let mut client = world.named("good.example", 8080).await;
         let two = "GET / HTTP/1.1\r\nHost: good.example:8080\r\n\r\n".repeat(2);
         say(&mut client, two.as_bytes(), false).await.unwrap();
         client.shutdown().await.unwrap();
         let answers = String::from_utf8(rest(&mut client).await).unwrap();
         assert_eq!(answers.matches("\r\n\r\nok").count(), 2, "{answers}");
-        // An old one.
+        // An old version.
         let mut client = world.named("good.example", 80).await;
         say(&mut client, b"GET / HTTP/1.0\r\nHost: good.example\r\n\r\n", false).await.unwrap();
         assert!(rest(&mut client).await.ends_with(b"ok"));
@@ -171,7 +171,7 @@ fn bodies_are_framed_anew() {
         assert!(contains(&rest(&mut client).await, "200 OK"));
         let heard = String::from_utf8(world.heard.borrow().clone()).unwrap();
         let body = heard.split_once("\r\n\r\n").unwrap().1;
-        // However many chunks it became: sizes and data, without what was written beside them.
+        // The chunks may be split differently: compare sizes and data, without the chunk extensions.
         let mut lines = body.split("\r\n");
         let mut words = String::new();
         while let Some(size) = lines.next().filter(|size| *size != "0") {
@@ -275,7 +275,7 @@ fn the_user_is_asked_once_and_silence_is_no() {
             say(client, b"\0x", false).await.unwrap();
             assert_eq!(exactly(client, 2).await, b"\0x");
         }
-        // It holds for the session.
+        // The answer holds for the session.
         let mut third = world.named("good.example", 7000).await;
         say(&mut third, b"\0x", false).await.unwrap();
         assert_eq!(exactly(&mut third, 2).await, b"\0x");
@@ -298,7 +298,7 @@ fn the_user_is_asked_once_and_silence_is_no() {
     });
 }
 
-/// A proxy that remembers what it was asked, and then is an echo.
+/// A proxy that remembers the requests, and then is an echo.
 async fn proxy(
     says: &'static [&'static [u8]],
     hears: &'static [usize],
@@ -464,7 +464,7 @@ fn served_in_a_thread_and_heard_over_the_control_socket() {
     let Some(Told::Event { event, .. }) = control.hear().unwrap() else { panic!("a refusal is told") };
     let report = Happened::of(*event);
     assert_eq!((report.detail.outcome, report.host.as_str()), (Outcome::Refused, "evil.example"));
-    // The files of the host change, the user says yes, and the name leads to a private address all the same.
+    // The host's files change, the user allows it, and the name still leads to a private address.
     let hosts = "127.0.0.1 good.example\n".to_owned();
     let resolving = Resolving { hosts, resolv_conf: String::new() };
     control.instruct(&Instruction::Resolving(resolving)).unwrap();

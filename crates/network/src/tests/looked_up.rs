@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names: what is answered inside, and how it is found out outside.
+//! Tests names: the answers inside, and the look-ups outside.
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
@@ -46,9 +46,9 @@ fn heard(answer: &[u8]) -> (Rcode, Vec<String>) {
     (message.header().rcode(), message.answer().unwrap().map(|record| text(record.unwrap())).collect())
 }
 
-/// A server of names outside. What it does is in the names.
+/// A DNS server outside. The queried name selects its behaviour.
 async fn outside() -> (SocketAddr, Rc<Cell<u32>>) {
-    // A port that is free for UDP needn't be so for TCP.
+    // A port that is free for UDP may be in use for TCP.
     let (udp, tcp, at) = loop {
         let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let at = udp.local_addr().unwrap();
@@ -99,7 +99,7 @@ fn replies(question: &[u8], tcp: bool) -> Vec<Vec<u8>> {
         "large" if !tcp => answer.header_mut().set_tc(true),
         "alias" => {
             let other: Wire<Vec<u8>> = "real.example".parse().unwrap();
-            // The address before the alias, and one of somebody else's.
+            // The address before the alias, and an address of another name.
             if v6 {
                 answer.push((&other, 5, Aaaa::new("2606:4700::1".parse().unwrap()))).unwrap();
             } else {
@@ -111,7 +111,7 @@ fn replies(question: &[u8], tcp: bool) -> Vec<Vec<u8>> {
         }
         "loop" => answer.push((&own, 5, Cname::new(own.clone()))).unwrap(),
         "forged" => {
-            // Another number, then another question, then rubbish, then the truth.
+            // First another number, then another question, then garbage, then the right answer.
             let mut forged = coded(Rcode::NOERROR);
             forged.push((&own, 5, A::new("6.6.6.6".parse().unwrap()))).unwrap();
             let mut other_number = forged.finish();
@@ -156,7 +156,7 @@ fn names_are_resolved_outside() {
         assert!(matches!(addresses("broken.example").await, Err(Trouble::Failed(_))));
         assert!(matches!(addresses("loop.example").await, Err(Trouble::Failed(_))));
         assert_eq!(addresses("localhost").await.unwrap(), ["127.0.0.1", "::1"]);
-        // Known names aren't asked for again; many at once are one question of each kind.
+        // Known names aren't asked for again. Many requests at once cause one question of each kind.
         let before = asked.get();
         addresses("plain.example").await.unwrap();
         assert_eq!(asked.get(), before);
@@ -236,7 +236,7 @@ fn questions_inside_are_answered() {
             assert_eq!(answer(name, Rtype::PTR).await, missing, "{name}");
         }
         assert_eq!(answer("silent.example", Rtype::A).await.0, Rcode::SERVFAIL);
-        // Refused names are told, and each once a second.
+        // Refused names are reported, each once a second.
         let report = world.told(&[Outcome::Failed]).await;
         assert_eq!(
             (report.detail.outcome, report.host.as_str(), report.port),
@@ -339,7 +339,7 @@ fn questions_over_tcp_to_whatever_address() {
             let length = client.read_u16().await.unwrap();
             let _answer = heard(&exactly(&mut client, length.into()).await);
         }
-        // Too long, and something else.
+        // A wrong length, and other data.
         for rubbish in [&[0xff; 2][..], b"GET / HTTP/1.1\r\n\r\n", &[0, 1, 0]] {
             let mut client = world.to("8.8.8.8".parse().unwrap(), 53).await;
             say(&mut client, rubbish, false).await.unwrap();
@@ -410,7 +410,7 @@ fn any_bytes_as_question_and_as_answer() {
             let _any = answered(bytes, id, &name, *v6);
         };
         check(bytes);
-        // Behind what is in order.
+        // Random bytes behind valid ones.
         let mut question = crate::message::question(7, &name, *v6);
         question[2] |= 0x80;
         question[7] = 3;

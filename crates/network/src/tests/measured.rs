@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a connection costs. `cargo test --release -p palisade-network measured -- --ignored --nocapture` shows numbers.
+//! Measures what a connection costs. `cargo test --release -p palisade-network measured -- --ignored --nocapture` shows
+//! numbers.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use super::{Serve, World, exactly, run, say};
 use crate::accept::redirected;
 use crate::carry::Link;
 
-/// As much of our own memory as an idle connection may take, besides the kernel's.
+/// How much of our own memory an idle connection may take, in addition to the kernel's.
 const IDLE: usize = 4096;
 
 #[test]
@@ -35,7 +36,7 @@ fn cpu() -> Duration {
 
 const SENT: usize = 4 << 30;
 
-/// A server that sends, and a client that reads, each in a thread of its own.
+/// A server that sends, in a thread of its own. Returns its address.
 fn source() -> std::net::SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The files of a package on a disk: read-only, so that nobody changes them by mistake.
+//! Writes and removes the files of a package on a disk. They are read-only, to prevent accidental changes.
 
 use crate::content::Content;
 use crate::error::PackageError;
@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// How often the progress is told, in bytes.
+/// How often progress is reported, in bytes.
 const STRIDE: u64 = 4 << 20;
 
 fn times(modified: i64) -> Timestamps {
@@ -20,10 +20,10 @@ fn times(modified: i64) -> Timestamps {
     Timestamps { last_access: time, last_modification: time }
 }
 
-/// Writes all files of a package into an empty directory, which nobody else can write to.
+/// Writes all files of a package into an empty directory, which no other user can write to.
 ///
-/// The manifest's paths are plain and each lies in a directory of the manifest's, so none leads elsewhere; links are
-/// made when nothing is written any more.
+/// The manifest's paths are plain, and each is in a directory of the manifest, so none leads elsewhere. Links are
+/// made last, when nothing more is written.
 pub(super) fn write(
     to: &Path,
     manifest: &Manifest,
@@ -71,7 +71,7 @@ pub(super) fn write(
                 .map_err(|source| PackageError::Unpack { path, source })?;
         }
     }
-    // From the deepest up: making a name in a directory changes its time.
+    // The deepest first: making a name in a directory changes the directory's time.
     for entry in manifest.entries.iter().rev() {
         if let What::Directory { modified } = &entry.what {
             let directory = to.join(entry.path());
@@ -80,7 +80,7 @@ pub(super) fn write(
                 .map_err(|errno| PackageError::Unpack { path: directory, source: errno.into() })?;
         }
     }
-    // Its own time says when it was used last, which is now.
+    // The top directory keeps the current time, which records its last use.
     finish(to)
 }
 

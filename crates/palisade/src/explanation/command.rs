@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens with a command: where it is looked for, what of that is visible inside.
+//! Explains a command: where it is looked for, and what of that is visible inside.
 
 use super::path::{self, PathExplanation};
 use super::{Way, lossy};
@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Where a launch looks when there is no `PATH`.
+/// Where a launch looks if `PATH` isn't set.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 /// The answer about a command.
@@ -21,7 +21,7 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sb
 pub struct CommandExplanation {
     /// Always `command`.
     pub kind: &'static str,
-    /// As it is typed.
+    /// The command, as it is typed.
     pub command: String,
     /// Whether it runs inside.
     pub allowed: bool,
@@ -32,7 +32,7 @@ pub struct CommandExplanation {
     /// The file that runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<PathExplanation>,
-    /// What runs it, if it is a script.
+    /// The interpreter, if the file is a script.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interpreter: Option<Interpreter>,
     /// The command that permits it.
@@ -52,7 +52,7 @@ pub struct Candidate {
     pub why: String,
 }
 
-/// What a script is run by.
+/// The interpreter of a script.
 #[derive(Debug, Serialize)]
 pub struct Interpreter {
     /// The program, as the script names it.
@@ -105,14 +105,14 @@ impl Seeker<'_> {
         }
     }
 
-    /// The file that would run, and every file of that name on the way to it.
+    /// The file that would run, and every file of that name before it.
     fn find(&self, command: &OsStr) -> (Option<PathExplanation>, Vec<Candidate>) {
         let mut searched = Vec::new();
         let (path, _from) = self.path();
         let directories: Vec<PathBuf> = if command.to_string_lossy().contains('/') {
             vec![self.situation.facts.cwd.clone()]
         } else {
-            // A launch looks in no directory without a name.
+            // A launch skips directories without a name.
             std::env::split_paths(&path).filter(|directory| !directory.as_os_str().is_empty()).collect()
         };
         for directory in directories {
@@ -136,12 +136,12 @@ impl Seeker<'_> {
         path::judge(self.situation, self.resolved, Ok(self.plan), &way, Wanted::Execute)
     }
 
-    /// Of the files that don't run, the first.
+    /// The first of the files that don't run.
     fn refused(&self, searched: &[Candidate]) -> Option<PathExplanation> {
         searched.iter().find(|candidate| !candidate.inside).map(|candidate| self.explain(&candidate.path))
     }
 
-    /// What a script needs to run.
+    /// The interpreter that a script needs.
     fn interpreter(&self, path: &Path) -> Option<Interpreter> {
         let Ok(Kind::Script(interpreter)) = executable::kind(path) else { return None };
         let named = interpreter.env_command();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens when a host is to be talked to. Nobody is asked for names here: rules are about them as they are.
+//! Explains what happens when a command connects to a host. It resolves no names: rules match names as they are written.
 
 use super::Place;
 use crate::Situation;
@@ -11,7 +11,7 @@ use palisade_sandbox::error::quoted;
 use serde::Serialize;
 use std::net::IpAddr;
 
-/// A host, and a port if one is meant.
+/// A host, and a port if the caller means one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// A name or an address.
@@ -26,10 +26,10 @@ pub struct HostExplanation {
     pub kind: &'static str,
     /// A name or an address.
     pub host: String,
-    /// The port, if one is meant.
+    /// The port, if the caller means one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Whether it may be talked to, without the port at some port at least.
+    /// Whether it may be reached. Without a port: whether it may be reached at some port.
     pub allowed: bool,
     /// What the policy says.
     pub verdict: NetworkVerdict,
@@ -43,21 +43,21 @@ pub struct HostExplanation {
     /// The verdict for hosts that match no rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Setting>,
-    /// Of an address: whether it is of the public internet. Others take a rule of their own.
+    /// For an address: whether it belongs to the public internet. Other addresses need a rule of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public: Option<bool>,
     /// The command that permits it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permit: Option<String>,
-    /// It is this machine, be it the sandbox's or the host's.
+    /// Whether it is this machine, either the sandbox's loopback or the host's.
     #[serde(skip)]
     pub is_loopback: bool,
-    /// Rules about addresses hold for what a name leads to, too.
+    /// Whether rules about addresses also apply to the addresses of a name.
     #[serde(skip)]
     pub addresses_have_rules: bool,
 }
 
-/// A value of the policy's.
+/// A setting of the policy.
 #[derive(Debug, Serialize)]
 pub struct Setting {
     /// The value.
@@ -77,7 +77,7 @@ pub struct HostRule {
     pub list: &'static str,
     /// The hosts that it is about.
     pub target: String,
-    /// Why it was stated, if that was said.
+    /// Why it was stated, if the rule says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The place of the statement.
@@ -96,10 +96,10 @@ impl From<&NetworkRule> for HostRule {
     }
 }
 
-/// A port to try with where none is given.
+/// The port to try if none is given.
 const ANY_PORT: u16 = 49_151;
 
-/// What is said of a host.
+/// The verdict on a host.
 struct Said {
     verdict: NetworkVerdict,
     why: String,
@@ -107,14 +107,14 @@ struct Said {
 }
 
 impl Host {
-    /// What is written like a host.
+    /// Reads a text that is written like a host.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         host_port(text).map(|(whom, port)| Self { whom, port })
     }
 
-    /// Whether nobody would write a file or a program like this: an address, something with a port, a URL, or a name
-    /// that ends like those of the DNS do.
+    /// Whether the text can hardly mean a file or a program: it is an address, has a port, is a URL, or is a name with
+    /// an ending as names of the DNS have.
     #[must_use]
     pub fn is_plain(text: &str) -> bool {
         let Some(host) = Self::new(text) else { return false };
@@ -137,7 +137,7 @@ impl Host {
         }
     }
 
-    /// As in a rule.
+    /// The host as a rule writes it.
     fn target(&self) -> String {
         match (&self.whom, self.port) {
             (_, None) => self.words(),
@@ -146,7 +146,7 @@ impl Host {
         }
     }
 
-    /// Whether it is this machine, be it the sandbox's or the host's.
+    /// Whether it is this machine, either the sandbox's loopback or the host's.
     fn is_loopback(&self) -> bool {
         match &self.whom {
             Ok(name) => name.as_str() == "localhost" || name.as_str().ends_with(".localhost"),
@@ -202,7 +202,7 @@ impl Host {
         Said { verdict: ruling.verdict, why, rule: ruling.rule.cloned() }
     }
 
-    /// The sandbox's own loopback.
+    /// The verdict on the sandbox's own loopback.
     fn at_home(&self, policy: &Policy) -> Said {
         let reach = policy.reach();
         let reached = reach.iter().find(|stated| self.port == Some(stated.value));
@@ -223,11 +223,11 @@ impl Host {
         }
     }
 
-    /// The words that permit it, tried before they are proposed; or what stands against them.
+    /// The command that permits it, tried before it is proposed; or what prevents that.
     fn permit(&self, policy: &Policy) -> (Option<String>, Option<String>) {
         let mut layer = LayerPolicy::command_line();
         layer.set_network(NetworkMode::Filtered, 0);
-        // Without a port any shows whether one could be had.
+        // Without a port, this port shows whether any port could be permitted.
         let (option, value, shown) = match self.port {
             _ if !self.is_loopback() => ("--allow", self.target(), quoted(&self.target())),
             Some(port) => ("--reach", port.to_string(), port.to_string()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All protected names, with their reasons, and those that a policy takes off the list.
+//! Lists all protected names with their reasons, and the names that a policy takes off the list.
 
 use super::Place;
 use crate::Situation;
@@ -8,7 +8,7 @@ use palisade_policy::{Content, Layer, NameRule, Policy, Protect, Strength};
 use palisade_sandbox::error::PlanError;
 use serde::Serialize;
 
-/// What names that no list groups are listed under.
+/// The group of names that are in no list.
 const OTHERS: &str = "policy";
 
 /// All protected names.
@@ -20,7 +20,7 @@ pub struct NamesExplanation {
     pub mode: Protect,
     /// The place that states the mode.
     pub mode_from: Place,
-    /// The names, those of a group one after the other.
+    /// The names, grouped.
     pub names: Vec<ProtectedName>,
     /// The mode with its origin.
     #[serde(skip)]
@@ -30,26 +30,26 @@ pub struct NamesExplanation {
 /// One name.
 #[derive(Debug, Serialize)]
 pub struct ProtectedName {
-    /// As it is written in a policy.
+    /// The name as a policy writes it.
     pub name: String,
     /// The list that it is in.
     pub group: String,
     /// Why it is protected.
     pub reason: String,
-    /// Whether it is.
+    /// Whether it is protected.
     pub protected: bool,
     /// The place that states it.
     #[serde(flatten)]
     pub place: Place,
-    /// git goes on when it is refused.
+    /// Whether git continues when a change of it is refused.
     pub carried: bool,
     /// Below these directories it isn't protected.
     pub except_below: Vec<String>,
-    /// What may be done all the same.
+    /// The changes that are allowed nevertheless.
     pub content: Content,
-    /// It is one path inside, not a name at any depth.
+    /// Whether it is one path inside, not a name at any depth.
     pub anchored: bool,
-    /// The place that states it, in one line; none for what is built in.
+    /// The place that states it, in one line. `None` for a built-in name.
     #[serde(skip)]
     pub stated: Option<String>,
 }
@@ -58,7 +58,7 @@ impl NamesExplanation {
     /// All names of a situation.
     ///
     /// # Errors
-    /// When the policy's places can't be found.
+    /// When the places in the policy can't be found.
     pub fn of(situation: &Situation) -> Result<Self, PlanError> {
         let resolved = situation.resolved()?;
         let policy = situation.policy();
@@ -82,7 +82,7 @@ fn names(policy: &Policy, paths: Vec<NameRule>) -> Vec<ProtectedName> {
         let protected = held.is_some();
         let rule = held.map_or_else(|| entry.rule.clone(), |at| rules.remove(at));
         let mut name = ProtectedName::new(rule, entry.group.clone(), protected);
-        // Who took it off; if nobody did, it wasn't on.
+        // The statement that took the name off the list. Without one, the name wasn't on the list.
         if let Some(taken) = policy.stated_of(entry).filter(|_taken| !protected && entry.on) {
             name.place = Place::of(&taken);
             name.stated = Some(taken.origin.to_string());
@@ -94,7 +94,7 @@ fn names(policy: &Policy, paths: Vec<NameRule>) -> Vec<ProtectedName> {
     names
 }
 
-/// How firmly a rule is stated: what nobody has said yields to everything.
+/// How firmly a rule is stated. A built-in rule yields to every other rule.
 pub(super) fn strength(rule: &NameRule) -> Strength {
     match (rule.locked, rule.origin.layer) {
         (true, _) => Strength::Locked,

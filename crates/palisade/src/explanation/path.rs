@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens with a path: what the policy says, what the plan makes of it, what would permit it.
+//! Explains a path: what the policy says, what the plan makes of it, and what would permit it.
 
 use super::protection::{self, Protection};
 use super::{Place, Rule, Way, lossy};
@@ -21,27 +21,27 @@ pub struct PathExplanation {
     /// The path, without links.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// What was asked.
+    /// The access that the caller asks about.
     pub wanted: Wanted,
-    /// Whether that works.
+    /// Whether it is allowed.
     pub allowed: bool,
     /// Why, in a sentence.
     pub why: String,
-    /// What stands there inside.
+    /// What is at the path inside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inside: Option<ViewOfPath>,
     /// What the policy says.
     pub policy: PolicyOnPath,
-    /// The protected name that it is, lies beneath or holds.
+    /// The protected name that the path is, lies beneath or holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protected: Option<Protection>,
-    /// What in it the policy has a rule about, for which it can't be renamed.
+    /// A path in it that a rule of the policy names. For that reason this path can't be renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keeps_name_for: Option<String>,
     /// The command that permits it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permit: Option<String>,
-    /// What the planner noted, where it did other than the policy says.
+    /// The planner's notes, if the plan differs from what the policy says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Why no plan could be made.
@@ -49,7 +49,7 @@ pub struct PathExplanation {
     pub plan_error: Option<String>,
 }
 
-/// What stands at a path inside.
+/// What is at a path inside.
 #[derive(Debug, Serialize)]
 pub struct ViewOfPath {
     /// `host`, `private`, `hidden`, `nothing` and the like.
@@ -66,7 +66,7 @@ pub struct ViewOfPath {
     /// The step of the plan that makes it so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// Rights by Landlock.
+    /// The rights by Landlock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub landlock: Option<String>,
 }
@@ -76,15 +76,15 @@ pub struct ViewOfPath {
 pub struct PolicyOnPath {
     /// What it grants.
     pub grant: String,
-    /// The view that holds where no rule does.
+    /// The view, which holds where no rule does.
     pub view: &'static str,
     /// The place that states the view.
     pub view_from: Place,
     /// The rules that decide.
     pub because: Vec<Rule>,
-    /// Rules that others outdo.
+    /// The rules that other rules override.
     pub overridden: Vec<Rule>,
-    /// The lock that decides, or that stands against a change.
+    /// The lock that decides, or that prevents a change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock: Option<Rule>,
     /// The view with its origin.
@@ -93,10 +93,10 @@ pub struct PolicyOnPath {
 }
 
 impl PathExplanation {
-    /// The answer about a path as it is given in the situation's working directory.
+    /// The answer about a path, relative to the situation's working directory.
     ///
     /// # Errors
-    /// When the policy's places can't be found.
+    /// When the places in the policy can't be found.
     pub fn of(situation: &Situation, given: &Path, wanted: Wanted) -> Result<Self, PlanError> {
         let way = Way::to(situation, given);
         let resolved = situation.resolved()?;
@@ -131,7 +131,7 @@ pub(super) fn judge(
         Some(name) => (false, name.why()),
         None => (allowed, why),
     };
-    // Where a private place stands in for something, the something may be what was meant.
+    // A private place may cover the file that the user means.
     let covered =
         inside.as_ref().is_some_and(|(inside, _plan)| inside.seen == Seen::Private) && path.exists();
     let (permit, locked) = if allowed && !covered {
@@ -140,7 +140,7 @@ pub(super) fn judge(
         let locked = name.is_locked().then(|| "a lock forbids taking it off".to_owned());
         (name.permit().cloned(), locked)
     } else {
-        // Mounted at the link's own place, what it leads to is there under both names or neither.
+        // Grant the link's own path: then its target exists under both names or under neither.
         permit(situation, resolved, if lost.is_some() { &way.given } else { path }, wanted)
     };
     let why = locked.map_or(why.clone(), |locked| format!("{why}; {locked}"));
@@ -157,7 +157,7 @@ pub(super) fn judge(
         permit,
         notes: match &plan {
             Ok(plan) if !allowed && wanted.is_in(decision.grant) => {
-                // Those of the policy's files have been said.
+                // The notes about the policy's files have been printed already.
                 let said = |note: &&Cow<'_, str>| situation.loaded.notes.iter().any(|said| said == *note);
                 plan.notes.iter().filter(|note| !said(note)).map(ToString::to_string).collect()
             }
@@ -167,7 +167,7 @@ pub(super) fn judge(
     }
 }
 
-/// What the policy says of a path without links. A rule that names it by a link speaks of it all the same.
+/// What the policy says about a path without links. A rule that names the path by a link applies as well.
 fn decision(situation: &Situation, resolved: &Resolved, path: &Path) -> Decision {
     let by_name = resolved.decide(path);
     match situation.decisive(path) {
@@ -183,13 +183,13 @@ fn decision(situation: &Situation, resolved: &Resolved, path: &Path) -> Decision
     }
 }
 
-/// The path for which a directory keeps its name.
+/// The path because of which a directory can't be renamed.
 fn pinned_for(plan: &Plan<'_>, path: &Path) -> Option<String> {
     let pin = plan.broker.as_ref()?.pinned.iter().find(|pin| pin.path.as_path() == path)?;
     Some(pin.about.as_path().to_string_lossy().into_owned())
 }
 
-/// Whether it works, and why.
+/// Whether the access is allowed, and why.
 fn verdict(
     situation: &Situation,
     inside: &Inside<'_>,
@@ -258,7 +258,7 @@ fn is_at(step: &Step<'_>, path: &Path) -> bool {
     }
 }
 
-/// What permissions on the host have against it.
+/// Why the permissions on the host refuse the access, if they do.
 fn refused_by_host(plan: &Plan<'_>, inside: &Inside<'_>, path: &Path, wanted: Wanted) -> Option<String> {
     use rustix::fs::{Access as Check, access, stat};
     let owners_mapped = matches!(inside.step, Some((_index, Step::Bind(Bind { map_owners: true, .. }))));
@@ -266,7 +266,7 @@ fn refused_by_host(plan: &Plan<'_>, inside: &Inside<'_>, path: &Path, wanted: Wa
     let (check, bit) = match wanted {
         Wanted::Read => (Check::READ_OK, 0o4),
         Wanted::Write => (Check::WRITE_OK, 0o2),
-        // Directories and data have no such bit; what is asked is whether it could be run.
+        // Directories and data don't have this bit. The question is whether they could be run.
         Wanted::Execute => (Check::EXEC_OK, 0o1),
     };
     let refused = if stranger {
@@ -282,7 +282,7 @@ fn refused_by_host(plan: &Plan<'_>, inside: &Inside<'_>, path: &Path, wanted: Wa
     ))
 }
 
-/// The command that permits it, tried before it is proposed; or which lock stands against it.
+/// The command that permits it, tried before it is proposed; or the lock that prevents it.
 fn permit(
     situation: &Situation,
     resolved: &Resolved,
@@ -297,8 +297,7 @@ fn permit(
         Hint::Option(words) if works(situation, path, wanted) => {
             (Some(format!("palisade run {words} -- COMMAND…")), None)
         }
-        // The planner had a reason not to do what the rule says; a rule for this path alone may
-        // be another matter.
+        // The planner had a reason not to follow the rule. A rule for this path alone may have another result.
         Hint::Allowed if works(situation, path, wanted) => {
             let option = if wanted == Wanted::Write { "--rw" } else { "--ro" };
             let pattern = PathPattern::exactly(path).ok();

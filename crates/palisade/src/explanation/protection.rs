@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What protected names are to a path that may be written to, and what would take them off.
+//! Says which protected names affect a writable path, and what would take them off.
 
 use super::Place;
 use super::names::strength;
@@ -16,26 +16,26 @@ use serde::Serialize;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// How many names may stand in the way of one path before nothing is proposed.
+/// How many names may protect one path before nothing is proposed.
 const MOST: usize = 8;
 
 /// A protected name that a path is, lies beneath, or holds.
 #[derive(Debug, Serialize)]
 pub struct Protection {
-    /// The name, as it is written in a policy.
+    /// The name, as a policy writes it.
     pub name: String,
     /// Why it is protected.
     pub reason: String,
     /// The place that states it.
     #[serde(flatten)]
     pub place: Place,
-    /// The path isn't the name: it is a directory in which such names are.
+    /// The path isn't the name. It is a directory that contains such names.
     pub holds: bool,
-    /// A change that names no command is let through.
+    /// A change that names no command is allowed.
     pub by_content: bool,
-    /// git goes on when it is refused.
+    /// Whether git continues when a change of it is refused.
     pub carried: bool,
-    /// It is one path inside, by `protect_paths`; no option lifts that.
+    /// Whether it is one path inside, by `protect_paths`. No option lifts that.
     pub anchored: bool,
     /// Whether it is enforced.
     pub kept: bool,
@@ -57,7 +57,7 @@ pub struct Protection {
     pub shown_mode: String,
 }
 
-/// What is asked about names, as the broker does.
+/// A question about names, as the broker asks it.
 struct Question<'q> {
     /// The path on the host, and how much of it names the writable tree.
     host: PathBuf,
@@ -66,7 +66,7 @@ struct Question<'q> {
     paths: NameRules,
 }
 
-/// What a rule is to the path.
+/// How a rule relates to the path.
 enum Stand {
     Protects(NameRule),
     BeginsHere(NameRule),
@@ -77,14 +77,14 @@ impl Question<'_> {
         let names = policy.names();
         let host = self.host.as_os_str().as_bytes();
         let by_name = match names.judge(host, self.root) {
-            // A directory of the name is an ordinary one.
+            // Only a directory may have this name unprotected.
             NameStatus::Holder(rule) if rule.content == Content::Directory && self.is_the_name(rule) => {
                 NameStatus::Protected(rule)
             }
             other => other,
         };
         let is_repository = |components| repository::is_above(&self.host, components);
-        // Whoever protects a path knows it as it is inside, and means it wherever it lies.
+        // A rule on a path means the path inside, wherever its file lies on the host.
         let by_path = self.paths.judge(self.inside.as_os_str().as_bytes(), 0);
         if let (NameStatus::Protected(rule), _) | (_, NameStatus::Protected(rule)) = (by_name, by_path) {
             return Some(Stand::Protects(rule.clone()));
@@ -99,14 +99,14 @@ impl Question<'_> {
         }
     }
 
-    /// Whether the path ends with a name that only a directory may have, and is none.
+    /// Whether the path ends with a name that only a directory may have, and isn't a directory.
     fn is_the_name(&self, rule: &NameRule) -> bool {
         let last = self.host.file_name().unwrap_or_default();
         rule.follows_file(last.as_bytes()) && !self.host.is_dir()
     }
 
-    /// The entries of `allow_names` in this layer with which nothing protects the path. A lock
-    /// stands against that, and a path that is protected itself.
+    /// The entries of `allow_names` in this layer that end all protection of the path. `None` if a lock prevents that,
+    /// or if the path itself is protected.
     fn taken_off(&self, policy: &Policy, mut layer: LayerPolicy) -> Option<Vec<String>> {
         let mut names: Vec<String> = Vec::new();
         while let Some(Stand::Protects(rule)) = self.stand(&policy.clone().combine(layer.clone().into())) {
@@ -120,8 +120,7 @@ impl Question<'_> {
     }
 }
 
-/// What protects `path`, which the plan makes what `inside` says; nothing where it can't be
-/// written to anyway.
+/// The name that protects `path`. `inside` says what the plan makes of the path. `None` if the path can't be written anyway.
 pub(super) fn of(
     situation: &Situation,
     resolved: &Resolved,
@@ -130,7 +129,7 @@ pub(super) fn of(
 ) -> Option<Protection> {
     let policy = situation.policy();
     let mode = policy.protect();
-    // Without namespaces there may be no broker, whatever was asked for.
+    // Without namespaces there may be no broker, even if the policy asks for it.
     let kept = match mode.value {
         Protect::Broker => inside.is_none_or(|(_inside, plan)| plan.broker.is_some()),
         Protect::Mounts => true,
@@ -176,13 +175,13 @@ pub(super) fn of(
 }
 
 impl Protection {
-    /// Whether writing is refused, where nothing else has anything against it.
+    /// Whether it refuses writing that nothing else refuses.
     #[must_use]
     pub const fn refuses(&self) -> bool {
         !self.holds && !self.by_content && self.kept
     }
 
-    /// Why, in a clause.
+    /// Why it refuses, in a clause.
     pub(super) fn why(&self) -> String {
         let git = if self.carried { "; a checkout goes on without it" } else { "" };
         let what = if self.anchored { "path" } else { "name" };
@@ -194,7 +193,7 @@ impl Protection {
         self.permit.as_ref()
     }
 
-    /// Whether a lock holds it.
+    /// Whether a lock states it.
     pub(super) fn is_locked(&self) -> bool {
         self.place.strength == Strength::Locked
     }
@@ -204,8 +203,7 @@ fn depth(path: &Path) -> usize {
     path.components().filter(|part| matches!(part, Component::Normal(_))).count()
 }
 
-/// Where a path is on the host, and how much of that names the writable tree that it lies in;
-/// nothing if it isn't writable.
+/// The path on the host, and how many of its components name the writable tree that it lies in. `None` if it isn't writable.
 fn tree(
     resolved: &Resolved,
     inside: Option<&Inside<'_>>,
@@ -221,7 +219,7 @@ fn tree(
             let granted = resolved.effective().into_iter().filter(|tree| path.starts_with(&tree.destination));
             granted.map(|tree| depth(&tree.destination)).max().unwrap_or(0)
         }
-        // What exists is read-only by a mount of its own.
+        // In this mode, an existing file is read-only by a mount of its own.
         Some(_) if mode == Protect::Mounts => 0,
         _ => return None,
     };
@@ -247,7 +245,7 @@ mod tests {
         let file = hooks.permit_in_file.as_ref().unwrap();
         assert!(file.ends_with("/config.toml: [filesystem] allow_names = [\".git/hooks\"]"), "{file}");
         assert!(hooks.why().contains(".git/hooks (built in): git runs what is in it"), "{}", hooks.why());
-        // Of two names that protect it, both are taken off.
+        // If two names protect a path, both must be taken off.
         let both = protection("filesystem.protect_names = [\"it's/*\"]\n", "/it's/.vscode").unwrap();
         let command = both.permit().unwrap();
         assert!(
@@ -264,7 +262,7 @@ mod tests {
             assert!(protection.is_locked() && protection.refuses(), "{protection:?}");
             assert_eq!((protection.permit(), &protection.permit_in_file), (None, &None));
         }
-        // No option lifts what a list of paths protects.
+        // No option lifts the protection by `protect_paths`.
         let path = protection("filesystem.protect_paths = [\"/w/x\"]\n", "/w/x/y").unwrap();
         assert!(path.refuses() && !path.is_locked() && path.permit().is_none());
         assert!(path.why().contains("/w/x (administrator)"), "{}", path.why());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens with a system call: what the filter says, and the walls behind it.
+//! Explains a system call: what the filter says, and which walls behind the filter judge it.
 
 use super::{ExplainError, Place};
 use crate::Situation;
@@ -21,27 +21,27 @@ pub struct SyscallExplanation {
     pub syscall: String,
     /// Whether it is allowed, for some arguments at least.
     pub allowed: bool,
-    /// What happens, in words.
+    /// What happens with it, in words.
     pub words: String,
-    /// What the filter says; the first that fits counts.
+    /// The filter's rules. The first rule that matches counts.
     pub filter: Vec<FilterRule>,
     /// The walls behind the filter that judge it.
     pub walls: Vec<WallBehind>,
     /// The policy's statement, if it makes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stated: Option<Place>,
-    /// What to write in which file.
+    /// What to write in which file to permit it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permit: Option<String>,
     /// The place of that statement, in one line.
     #[serde(skip)]
     pub stated_by: Option<String>,
-    /// Why the answer is about a launch whose protected names are kept by mounts.
+    /// Why the answer is about a launch in which mounts protect names.
     #[serde(skip)]
     pub by_mounts: Option<palisade_syscall::Error>,
 }
 
-/// A rule of the filter's.
+/// A rule of the filter.
 #[derive(Debug, Serialize)]
 pub struct FilterRule {
     /// `allowed`, `refused`, `pretended`, `kills` or `asks`.
@@ -49,7 +49,7 @@ pub struct FilterRule {
     /// The error with which it is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errno: Option<u16>,
-    /// For which arguments; empty: for all.
+    /// The arguments that the rule matches; empty: all.
     pub when: String,
 }
 
@@ -77,7 +77,7 @@ impl SyscallExplanation {
         let mut by_mounts = None;
         let rules = match filter::explained(&situation.facts, &policy, isolation) {
             Err(PlanError::Syscalls(error @ palisade_syscall::Error::PastTheBroker { .. })) => {
-                // Such a command is run with `--protect mounts`.
+                // Such a command needs `--protect mounts`.
                 by_mounts = Some(error);
                 let mounts = LayerPolicy::command_line().set_protect(Protect::Mounts, 0).clone();
                 policy = policy.combine(mounts.into());
@@ -130,7 +130,7 @@ impl SyscallExplanation {
     }
 }
 
-/// The filter's rules up to the one that fits whatever the arguments are.
+/// The filter's rules, up to the one that matches all arguments.
 fn ruled(explanation: &Explanation<'_>) -> Vec<FilterRule> {
     let of = |action: Action, when: &str| {
         let (action, errno) = match action {
@@ -151,7 +151,7 @@ fn ruled(explanation: &Explanation<'_>) -> Vec<FilterRule> {
     out
 }
 
-/// What the mode says of a call that isn't always allowed.
+/// What the syscall mode does with a call that isn't always allowed.
 fn learned(policy: &Policy, call: Syscall) -> Option<&'static str> {
     let stated = policy.syscalls().allow.iter().any(|stated| stated.value == call.name());
     if stated || group::base().contains(&call) {
@@ -164,7 +164,7 @@ fn learned(policy: &Policy, call: Syscall) -> Option<&'static str> {
     }
 }
 
-/// Whether the filter allows it for some arguments. A call that the architecture lacks does no harm.
+/// Whether the filter allows it for some arguments. A call that the architecture lacks is harmless.
 fn may(rules: &Rules, call: Syscall) -> bool {
     let explanation = rules.explain(call, Arch::NATIVE);
     let makes = |action| matches!(action, Action::Allow | Action::Notify);
@@ -176,10 +176,10 @@ fn may(rules: &Rules, call: Syscall) -> bool {
     counting.iter().any(|rule| makes(rule.action))
 }
 
-/// What the user writes in their configuration, unless a lock stands against it, or it isn't enough.
+/// What the user can write in the configuration to permit it. `None` if a lock prevents that, or if it isn't enough.
 fn permit(situation: &Situation, name: &str, call: Syscall) -> Result<Option<String>, ExplainError> {
     let file = situation.facts.places.config.join("config.toml");
-    // With some calls names can't be kept but by mounts.
+    // With some calls, only mounts can protect names.
     for (protect, and) in [(None, ""), (Some(Protect::Mounts), ", [filesystem] protect = \"mounts\"")] {
         let mut layer = LayerPolicy::empty(Layer::User, None);
         layer.add_syscall(name, true, 0)?;

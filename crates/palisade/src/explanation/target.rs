@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a word is a path, a host or a command, where that isn't stated.
+//! Decides whether a word is a path, a host or a command, if the user doesn't say so.
 
 use super::Host;
 use crate::Situation;
@@ -7,7 +7,7 @@ use palisade_host::executable;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// What is to be explained.
+/// What to explain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A host.
@@ -19,8 +19,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// What is written like a host is one, unless it is a file here or a program. A word without a slash is a command if
-    /// there is one of that name, as a shell has it; else it may be a file here.
+    /// A word that is written like a host is a host, unless there is a file or a program of that name. A word without a
+    /// slash is a command if a shell finds a program of that name. Otherwise it may be a file in the working directory.
     #[must_use]
     pub fn of(situation: &Situation, word: &OsStr) -> Self {
         let text = word.to_string_lossy();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of an environment variable.
+//! Explains what becomes of an environment variable.
 
 use super::{ExplainError, Place};
 use crate::Situation;
@@ -41,7 +41,7 @@ impl VariableExplanation {
     /// # Errors
     /// When no variable can have that name.
     pub fn of(situation: &Situation, name: &str) -> Result<Self, ExplainError> {
-        // No variable can have some names.
+        // Some names can't be names of variables.
         EnvironmentRule::keep(name)?;
         let filter = situation.policy().environment();
         let (fate, reason) = filter.judge(name.as_bytes());
@@ -80,7 +80,7 @@ fn words(rule: &EnvironmentRule) -> String {
     }
 }
 
-/// The option that keeps it, unless a lock stands against it.
+/// The option that keeps it. `None` if a lock prevents that.
 fn permit(situation: &Situation, name: &str) -> Result<Option<String>, ValueError> {
     let mut layer = LayerPolicy::command_line();
     layer.keep_env(name, 0)?;

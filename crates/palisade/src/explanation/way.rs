@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The links on the way to what a path names.
+//! Finds the links on the way to the file that a path names.
 
 use crate::Situation;
 use palisade_host::links;
@@ -12,9 +12,9 @@ use std::path::{Component, Path, PathBuf};
 pub struct Way {
     /// The path as given, made absolute.
     pub given: PathBuf,
-    /// Where links are: each by a path without links before it.
+    /// The paths of the links. Each path has no links before its last name.
     links: Vec<PathBuf>,
-    /// The path without links, as far as it exists: the policy speaks of real paths.
+    /// The path without links, as far as it exists. The policy is about real paths.
     pub real: PathBuf,
 }
 
@@ -28,21 +28,21 @@ impl Way {
             Err(_) => situation.facts.cwd.join(given),
         };
         let given = lexical(&whole);
-        // What these show depends on who looks.
+        // What these show depends on the process that looks.
         let is_own = whole.starts_with("/proc") || whole.starts_with("/dev");
         match if is_own { None } else { situation.facts.way(&whole).ok() } {
             Some(links::Way { links, end: real, .. }) => {
                 Self { given, links: links.into_iter().map(|link| link.place).collect(), real }
             }
-            // Where it leads can't be told: in a circle, or through what can't be searched.
+            // The target can't be found: the links form a circle, or a directory can't be searched.
             None => Self { real: given.clone(), given, links: Vec::new() },
         }
     }
 
-    /// The first link that isn't there inside.
+    /// The first link that doesn't exist inside.
     pub(super) fn lost_link(&self, plan: &Plan<'_>) -> Option<&Path> {
         let there = |link: &Path| match inside::look(plan, link) {
-            // Palisade makes this one, and looking has followed it.
+            // Palisade makes this link, and `look` has followed it.
             Inside { path, .. } if path != link => true,
             Inside { seen: Seen::Host { path, .. }, .. } => path.symlink_metadata().is_ok(),
             _ => false,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The variables that don't go in unless a policy keeps them: secrets, code that is loaded before
-//! the program's own, and the addresses of sockets on the host.
+//! The variables that are removed unless a policy keeps them: secrets, variables that make programs load other code
+//! first, and addresses of sockets on the host.
 
-/// Names without pattern, sorted for binary search.
+/// Exact names, sorted for binary search.
 const EXACT: &[&str] = &[
-    // Run by shells and interpreters before anything else.
+    // Shells and interpreters execute these files before anything else.
     "BASH_ENV",
     "CONTAINER_HOST",
     "DBUS_SESSION_BUS_ADDRESS",
@@ -12,8 +12,7 @@ const EXACT: &[&str] = &[
     "DISPLAY",
     "DOCKER_HOST",
     "ENV",
-    // Tunes the allocator and the linker of every program, also privileged ones
-    // (CVE-2023-4911).
+    // It tunes the allocator and the dynamic linker of every program, including privileged ones (CVE-2023-4911).
     "GLIBC_TUNABLES",
     "GNOME_KEYRING_CONTROL",
     "GPG_AGENT_INFO",
@@ -44,17 +43,17 @@ const EXACT: &[&str] = &[
     "ZELLIJ",
 ];
 
-/// Names that a pattern below would take and that hold nothing secret.
+/// Names that match a pattern below and contain no secret.
 const HARMLESS: &[&str] = &["AWS_CA_BUNDLE", "AWS_DEFAULT_REGION", "AWS_REGION"];
 
-/// Where a word must stand in the name. Letters compare without case: tools also read
-/// `npm_config__password` and `github_token`.
+/// Where a word must stand in the name. Letters are compared without case: tools also read `npm_config__password` and
+/// `github_token`.
 enum Place {
     Front,
     Back,
 }
 
-/// Patterns with one star: how they are shown, the word, and its place.
+/// Patterns with one star: the form that is shown, the word, and its place.
 const EDGES: &[(&str, &[u8], Place)] = &[
     ("LD_*", b"LD_", Place::Front),
     ("AWS_*", b"AWS_", Place::Front),
@@ -63,7 +62,7 @@ const EDGES: &[(&str, &[u8], Place)] = &[
     ("*_KEY", b"_KEY", Place::Back),
 ];
 
-/// Words that count anywhere in the name.
+/// Words that match anywhere in the name.
 const INSIDE: &[(&str, &[u8])] = &[
     ("*SECRET*", b"SECRET"),
     ("*PASSWORD*", b"PASSWORD"),
@@ -71,9 +70,9 @@ const INSIDE: &[(&str, &[u8])] = &[
     ("*CREDENTIAL*", b"CREDENTIAL"),
 ];
 
-/// A bit for the first letter of each word of [`INSIDE`], by the five bits in which its small and
-/// its capital form agree: one test instead of a comparison with each word at each position, which
-/// took most of the filter's time.
+/// One bit for the first letter of each word of [`INSIDE`], by the five bits that are equal in the small and the
+/// capital letter. One test replaces a comparison with each word at each position, which took most of the filter's
+/// time.
 const FIRST_LETTERS: u32 = {
     let (mut bits, mut at) = (0, 0);
     while at < INSIDE.len() {
@@ -108,7 +107,7 @@ fn inside(name: &[u8]) -> Option<&'static str> {
     None
 }
 
-/// The entry of the list that removes `name`, if one does.
+/// The entry of the list that removes `name`, if there is one.
 pub(super) fn removes(name: &[u8]) -> Option<&'static str> {
     if let Ok(at) = EXACT.binary_search_by(|entry| entry.as_bytes().cmp(name)) {
         return Some(EXACT[at]);

@@ -69,7 +69,7 @@ fn doing_without_one_takes_what_only_that_needed() {
     );
     assert_eq!(without("features = [\"gtk\", \"qt\"]\nwithout = [\"qt\"]"), "fonts mime icons gtk");
     assert_eq!(without("features = [\"gtk\"]\nwithout = [\"icons\"]"), "fonts gtk");
-    // Two that need each other, and nobody else does.
+    // Two features that need each other, and that no other feature needs.
     assert_eq!(without("features = [\"qt\"]\nwithout = [\"styles\"]"), "fonts qt");
     let mut wants = asked(Layer::Administrator, "without = [\"gtk\"]");
     wants.extend(asked(Layer::User, "features = [\"gtk\"]"));
@@ -116,7 +116,7 @@ fn what_an_administrator_builds_on_comes_from_no_user() {
     };
     assert_eq!(layers(&asked(Layer::User, "features = [\"corp\"]")), [Layer::User]);
     let corp = asked(Layer::Administrator, "features = [\"corp\"]");
-    // `more` is wanted by what is built in, which locks nothing.
+    // The built-in layer wants `more`; it locks nothing.
     assert_eq!(layers(&corp), [Layer::User, Layer::BuiltIn, Layer::Administrator]);
     let mut both = asked(Layer::User, "features = [\"corp\", \"base\"]");
     both.extend(corp);
@@ -124,7 +124,7 @@ fn what_an_administrator_builds_on_comes_from_no_user() {
 }
 
 proptest! {
-    /// Against counting by hand: what is left after taking `without` out is what can be reached.
+    /// Compares the result with a definition: the features that are reachable when `without` is removed.
     #[test]
     fn those_there_are_those_that_can_be_reached(
         edges in proptest::collection::vec((0_usize..12, 0_usize..12), 0..40),

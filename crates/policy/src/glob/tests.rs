@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is matched, compared with the crate `globset`.
+//! Compares the matches with those of the crate `globset`.
 
 use super::*;
 use crate::pattern::PathPattern;
@@ -9,14 +9,14 @@ use proptest::sample::select;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// A relative pattern's pieces; none if it can't be meant.
+/// The tokens of a relative pattern. `None` if it is invalid.
 fn tokens(text: &str) -> Option<Vec<Token>> {
     let tokens = PathPattern::new(text).ok()?.tokens();
     let replaced = tokens.iter().any(|token| matches!(token, Token::Home | Token::Variable(_)));
     (!replaced).then_some(tokens)
 }
 
-/// The same in globset's syntax.
+/// The same pattern in globset's syntax.
 fn oracle(tokens: &[Token]) -> Option<GlobMatcher> {
     let mut parts = Vec::new();
     for part in tokens.split(|token| *token == Token::Separator) {
@@ -37,16 +37,16 @@ fn oracle(tokens: &[Token]) -> Option<GlobMatcher> {
                     let mut members = members.as_str();
                     if *negated {
                         text.push(b'!');
-                        // A leading hyphen must stay in front, or it would make a range.
+                        // A leading hyphen must stay first, or it would form a range.
                         if let Some(rest) = members.strip_prefix('-') {
                             text.push(b'-');
                             members = rest;
-                            // What follows would be a range from the separator.
+                            // Otherwise the separator and the hyphen would form a range.
                             if members.starts_with('-') {
                                 return None;
                             }
                         }
-                        // globset lets a negated set match a separator.
+                        // Without the separator, globset's negated set would match one.
                         text.push(b'/');
                     }
                     text.extend(members.as_bytes());
@@ -88,7 +88,7 @@ fn path() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(name, 1..6).prop_map(|names| names.join(&b'/'))
 }
 
-/// A path that a pattern is likely to match: its own text without the signs.
+/// A path that a pattern is likely to match: its own text without the special characters.
 fn near(pattern: &str, filler: &str) -> Vec<u8> {
     let mut near = String::new();
     for part in pattern.split('/') {
@@ -122,7 +122,7 @@ proptest! {
 
 #[test]
 fn many_stars_take_no_time() {
-    // Going back to every star, not only to the last, would take longer than anybody waits.
+    // Retrying every star, and not only the last one, would take far too long.
     for (pattern, path) in [("*a", "a"), ("**/a/", "a/")] {
         let glob = Glob::new(&tokens(&format!("{}b", pattern.repeat(40))).unwrap());
         assert!(!glob.matches(path.repeat(2000).as_bytes()), "{pattern}");
@@ -134,7 +134,7 @@ fn a_set_takes_bytes_of_characters() {
     let matches = |pattern: &str, path: &[u8]| Glob::new(&tokens(pattern).unwrap()).matches(path);
     assert!(matches("[é]", b"\xc3") && matches("[é]", b"\xa9") && !matches("[é]", "é".as_bytes()));
     assert!(matches("[!é]", b"\xff") && !matches("[!é]", b"\xa9"));
-    // Such a range ran backwards in globset's syntax, where a separator had to be put between.
+    // In globset's syntax such a range was reversed, because a separator had to be inserted.
     assert!(matches("[!--.]", b"a") && !matches("[!--.]", b"-") && !matches("[!--.]", b"."));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the layers come to about the network.
+//! Merges what the layers state about the network.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,23 +12,23 @@ use crate::network::{
 };
 use crate::value::NetworkMode;
 
-/// Something that is stated about the network and doesn't hold, or changes nothing.
+/// A statement about the network that is overridden or has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Idle {
-    /// A lock stands against the mode that is stated last.
+    /// A lock overrides the last stated mode.
     Locked {
-        /// What is stated.
+        /// The last stated mode.
         mode: Sourced<NetworkMode>,
         /// The lock.
         lock: Origin,
-        /// What holds.
+        /// The mode in force.
         holds: NetworkMode,
     },
-    /// In this mode nothing is asked about hosts and ports.
+    /// In this mode, rules about hosts and ports have no effect.
     Unasked {
-        /// The key of the first statement that says nothing.
+        /// The key of the first statement without effect.
         key: &'static str,
-        /// Where it stands.
+        /// Its place.
         origin: Origin,
         /// The mode.
         mode: Sourced<NetworkMode>,
@@ -54,14 +54,14 @@ impl fmt::Display for Idle {
 }
 
 impl Policy {
-    /// What of the network is there; nothing if nobody says.
+    /// The network mode. `none` if no layer states one.
     ///
-    /// If nobody states a mode, a statement that grants something states `filtered`. Where rules or the default are
-    /// locked to refuse, `host` comes to `filtered`, or else no lock would keep them.
+    /// If no layer states a mode, a statement that grants something implies `filtered`. If a refusing rule or default
+    /// is locked, `host` becomes `filtered`: on the host's network the lock would have no effect.
     #[must_use]
     pub fn network(&self) -> Sourced<NetworkMode> {
         let stated = &self.settings.network;
-        // What is built in is what holds if nobody says.
+        // The built-in mode counts as unstated.
         let says = |mode: &Sourced<NetworkMode>| {
             mode.origin.layer > Layer::BuiltIn || mode.strength > Strength::Default
         };
@@ -82,7 +82,7 @@ impl Policy {
         holds
     }
 
-    /// What is locked to be refused, which nothing would refuse on the host's network.
+    /// A locked refusal, which couldn't be enforced on the host's network.
     fn network_lock(&self) -> Option<&Origin> {
         let rules = self.settings.hosts.iter().filter(|rule| !rule.allow);
         let rules = rules.map(|rule| (&rule.origin, rule.strength));
@@ -92,7 +92,7 @@ impl Policy {
         locks.next().map(|(origin, _strength)| origin)
     }
 
-    /// The statements that open something in a filtered network.
+    /// The statements that allow something in a filtered network.
     fn network_grants(&self) -> impl Iterator<Item = (&'static str, &Origin)> {
         let settings = &self.settings;
         let rules = settings.hosts.iter().filter(|rule| rule.allow).map(|rule| ("allow", &rule.origin));
@@ -103,8 +103,8 @@ impl Policy {
         rules.chain(fallback).chain(publish).chain(reach)
     }
 
-    /// What is said of the network and isn't so, for who would expect it. What is shipped is for any launch: that some
-    /// of it has no meaning in this one is no news.
+    /// A statement about the network that has no effect, for a user who expects an effect. Shipped statements aren't
+    /// reported: they are meant for any launch.
     #[must_use]
     pub fn idle(&self) -> Option<Idle> {
         let mode = self.network();
@@ -124,7 +124,7 @@ impl Policy {
         let (key, origin) = said.find(|(_key, origin)| match mode.value {
             NetworkMode::Filtered => false,
             NetworkMode::Host => origin.layer > Layer::Distribution,
-            // Who takes the network away means all that was granted before; a refusal is kept by that, too.
+            // A layer that removes the network means to remove all earlier grants. A refusal is still fulfilled.
             NetworkMode::None => {
                 *_key != "deny" && origin.layer > Layer::Distribution && origin.layer >= mode.origin.layer
             }
@@ -132,19 +132,19 @@ impl Policy {
         Some(Idle::Unasked { key, origin: origin.clone(), mode })
     }
 
-    /// The verdict for hosts that match no rule; they are refused if nobody says.
+    /// The verdict for hosts that match no rule. `deny` if no layer states it.
     #[must_use]
     pub fn network_fallback(&self) -> Sourced<Fallback> {
         or_built_in(&self.settings.fallback, Fallback::Deny)
     }
 
-    /// Whom the command may talk to in a filtered network.
+    /// The rules for hosts in a filtered network.
     #[must_use]
     pub fn network_rules(&self) -> NetworkRules {
         NetworkRules { rules: self.settings.hosts.clone(), fallback: self.network_fallback().value }
     }
 
-    /// Whether a rule holds among those about the same hosts and ports.
+    /// Whether a rule wins among the rules for the same hosts and ports.
     #[must_use]
     pub fn network_rule_holds(&self, rule: &NetworkRule) -> bool {
         let same = self.settings.hosts.iter().filter(|other| other.target == rule.target);
@@ -157,8 +157,8 @@ impl Policy {
         })
     }
 
-    /// The ports inside that the host listens at, lowest layer first. Of two for the same place on the host the later
-    /// holds. What is locked closes the list: later layers add nothing.
+    /// The ports that the host publishes, lowest layer first. Of two for the same address and port on the host, the
+    /// later one wins. A locked entry closes the list: later layers add nothing.
     #[must_use]
     pub fn publish(&self) -> Vec<Sourced<Publish>> {
         let mut out: Vec<Sourced<Publish>> = Vec::new();
@@ -170,8 +170,8 @@ impl Policy {
         out
     }
 
-    /// The ports of the host's loopback that are there inside, each once. What is locked closes the list; and a rule
-    /// against the address stands against a port as it would against an entry of `allow` in its place.
+    /// The ports of the host's loopback that are reachable inside, each once. A locked entry closes the list. A rule
+    /// that denies the address overrides a port as it would override an entry of `allow`.
     #[must_use]
     pub fn reach(&self) -> Vec<Sourced<u16>> {
         let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -200,14 +200,14 @@ impl Policy {
         out
     }
 
-    /// Through whom connections go out, if anybody says.
+    /// The proxy for outgoing connections, if a layer states one.
     #[must_use]
     pub fn upstream_proxy(&self) -> Option<Sourced<Upstream>> {
         prevailing(&self.settings.upstream_proxy).cloned()
     }
 
-    /// The name servers that are asked instead of the host's. Those that are stated last in one place hold, all of
-    /// them; after what is locked later layers add nothing.
+    /// The name servers that are used instead of the host's. All entries of the last place that states some are used.
+    /// After a locked entry, later layers add nothing.
     #[must_use]
     pub fn upstream_dns(&self) -> Vec<Sourced<NameServer>> {
         let open: Vec<&Sourced<NameServer>> =
@@ -225,7 +225,7 @@ impl Policy {
         out
     }
 
-    /// The statements of a list up to the layer of the first that is locked, be it that there are none.
+    /// The statements of a list up to the layer of the first locked one. An empty locked list counts as one.
     fn unclosed<'s, T>(
         &'s self,
         list: NetworkList,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The names that are protected when nobody says anything, compiled in.
+//! The names that are protected if no layer states anything, compiled in.
 
 use std::sync::LazyLock;
 
@@ -11,19 +11,19 @@ use crate::layer::Origin;
 /// The text of the list.
 const TEXT: &str = include_str!("../names.toml");
 
-/// Where package managers unpack what they have fetched. Packages bring names that repositories carry, as data: no
-/// program outside obeys them there.
+/// Directories into which package managers unpack packages. Packages contain names that repositories also contain,
+/// but as data: no program outside obeys them there.
 const PACKAGES: [&str; 6] =
     ["node_modules", "site-packages", "dist-packages", ".cargo/registry", ".cargo/git", "go/pkg/mod"];
 
 /// An entry of the built-in list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BuiltInName {
-    /// The rule, as it is while no policy changes it.
+    /// The rule, as long as no policy changes it.
     pub rule: NameRule,
-    /// What the name belongs to: `version-control`, `shell`, `editor` and so on.
+    /// The subject of the name: `version-control`, `shell`, `editor` and so on.
     pub group: String,
-    /// Whether it is protected unless a policy says otherwise.
+    /// Whether it is protected unless a policy states otherwise.
     pub on: bool,
 }
 
@@ -33,7 +33,7 @@ struct File {
     name: Vec<Table>,
 }
 
-/// Names that are protected for one reason.
+/// Names that are protected for the same reason.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -56,7 +56,7 @@ enum Switch {
     Off,
 }
 
-/// What lies in a repository's own directory is obeyed wherever that is; no package brings it.
+/// Files in a repository's own directory are obeyed at any place, and packages never contain them.
 fn is_of_a_repository(path: &str) -> bool {
     [".git/", ".hg/"].iter().any(|own| path.starts_with(own))
 }
@@ -93,7 +93,7 @@ static LIST: LazyLock<Vec<BuiltInName>> = LazyLock::new(|| {
     file.name.into_iter().flat_map(Table::names).collect()
 });
 
-/// The built-in list, also what of it is off.
+/// The built-in list, including the names that are off.
 #[must_use]
 pub fn built_in() -> &'static [BuiltInName] {
     &LIST
@@ -120,10 +120,10 @@ mod tests {
             assert_eq!(NamePattern::new(path).unwrap().as_str(), path);
             assert!(seen.insert(path), "{path}");
             assert!(!name.rule.reason.is_empty() && !name.rule.reason.ends_with('.'), "{path}");
-            // A group is on or off as a whole: who turns it on knows what that means.
+            // A group is on or off as a whole, so that a user who switches it on knows what that means.
             assert_eq!(*on.entry(name.group.as_str()).or_insert(name.on), name.on, "{path}");
         }
-        // Each group stands in one place.
+        // The entries of each group are consecutive.
         assert_eq!(groups().collect::<BTreeSet<_>>(), on.keys().copied().collect());
         assert_eq!(groups().count(), on.len());
         assert!(seen.len() > 100, "{}", seen.len());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the layers add to the built-in names and take off them.
+//! Applies what the layers add to the built-in names and remove from them.
 
 use serde::Serialize;
 
@@ -11,19 +11,19 @@ use crate::suggest;
 /// One entry of `protect_names` or `allow_names`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct NameChange {
-    /// What it is about.
+    /// The name or group.
     pub name: NameSubject,
-    /// Added to the protected names, or taken off them.
+    /// Added to the protected names, or removed from them.
     pub protect: bool,
 }
 
-/// An entry of `allow_names` that is no protected name.
+/// An entry of `allow_names` that names no protected name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("allow_names = {:?} ({}): no protected name is written so{}", entry.value.as_str(), entry.origin, meant(suggestion.as_deref()))]
 pub struct UnknownName {
     /// The entry.
     pub entry: Sourced<NameSubject>,
-    /// The nearest protected name.
+    /// The most similar protected name.
     pub suggestion: Option<String>,
 }
 
@@ -31,29 +31,30 @@ fn meant(suggestion: Option<&str>) -> String {
     suggestion.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }
 
-/// Statements on one name: allowing it allows more.
+/// For statements about one name: allowing it allows more.
 impl Tighten for NameChange {
     fn loosens(&self, lock: &Self) -> bool {
         lock.protect && !self.protect
     }
 }
 
-/// The statement that holds among those on one name.
+/// The statement that wins among those about one name.
 fn holding<'c>(changes: impl Iterator<Item = &'c Sourced<NameChange>>) -> Option<Sourced<NameChange>> {
     let mut changes: Vec<Sourced<NameChange>> = changes.cloned().collect();
-    // Inside a rank, who names a name is more specific than who names its group. Then protecting beats allowing.
+    // Inside a rank, a statement about a name is more specific than one about its group. Then protecting beats
+    // allowing.
     changes.sort_by_key(|change| {
         (change.rank(), matches!(change.value.name, NameSubject::Name(_)), change.value.protect)
     });
     prevailing(&changes).cloned()
 }
 
-/// The statement by which a built-in name is protected or isn't; nothing where nobody speaks of it.
+/// The statement that protects a built-in name or allows it. `None` if no statement names it.
 pub(crate) fn stated(changes: &[Sourced<NameChange>], name: &BuiltInName) -> Option<Sourced<NameChange>> {
     holding(changes.iter().filter(|change| change.value.name.covers(name)))
 }
 
-/// The names that are protected: the built-in ones first, in their order.
+/// The protected names: the built-in ones first, in their order.
 pub(crate) fn choose(changes: &[Sourced<NameChange>]) -> NameRules {
     let mut rules = Vec::with_capacity(built_in().len() + changes.len());
     for name in built_in() {
@@ -61,7 +62,7 @@ pub(crate) fn choose(changes: &[Sourced<NameChange>]) -> NameRules {
         match stated(changes, name) {
             None if *on => rules.push(rule.clone()),
             Some(change) if change.value.protect => {
-                // What is known of the name holds whoever asks for its protection.
+                // The known details of the name are kept, whichever layer asks for its protection.
                 let locked = change.strength == Strength::Locked;
                 rules.push(NameRule { origin: change.origin, locked, ..rule.clone() });
             }
@@ -94,7 +95,7 @@ pub(crate) fn choose(changes: &[Sourced<NameChange>]) -> NameRules {
     NameRules::new(rules)
 }
 
-/// The first entry of `allow_names` that speaks of a name which nobody protects.
+/// The first entry of `allow_names` for a name that no statement protects.
 pub(crate) fn unknown(changes: &[Sourced<NameChange>]) -> Option<UnknownName> {
     let known = || {
         let added = changes.iter().filter(|change| change.value.protect);

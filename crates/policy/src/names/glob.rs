@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One component against one part of a pattern, byte by byte, without regard to ASCII case.
+//! Matches one component against one part of a pattern, byte by byte, ignoring ASCII case.
 //!
-//! As in the patterns of paths: `*`, `?`, `[…]`, and a backslash that makes the next of
-//! `* ? [ ] { } = $ ~ \` ordinary. Nothing is compiled: nearly every question ends at a literal.
+//! The syntax is that of path patterns: `*`, `?`, `[…]`, and a backslash that makes the next of
+//! `* ? [ ] { } = $ ~ \` ordinary. No pattern is compiled: nearly every comparison ends at a literal.
 
 use crate::pattern::SPECIAL;
 
-/// Whether a part stands for nothing but itself.
+/// Whether a part matches only its own text.
 pub(super) fn is_literal(part: &[u8]) -> bool {
     !part.iter().any(|byte| matches!(byte, b'*' | b'?' | b'[' | b'\\'))
 }
 
-/// One step of a pattern, and how many bytes it takes.
+/// One step of a pattern.
 enum One<'p> {
-    Star,
     Any,
     Set { negated: bool, members: &'p [u8] },
     Byte(u8),
@@ -22,13 +21,12 @@ enum One<'p> {
 fn one(pattern: &[u8]) -> Option<(One<'_>, usize)> {
     let (&first, rest) = pattern.split_first()?;
     Some(match first {
-        b'*' => (One::Star, 1),
         b'?' => (One::Any, 1),
         b'[' => {
             let negated = matches!(rest.first(), Some(b'!' | b'^'));
             let members = rest.get(usize::from(negated)..)?;
             match members.iter().position(|byte| *byte == b']') {
-                // Patterns are checked when they are made; what is none stands for itself.
+                // Patterns are checked when they are made. An invalid set stands for itself.
                 None | Some(0) => (One::Byte(b'['), 1),
                 Some(end) => {
                     let members = members.get(..end)?;
@@ -47,10 +45,9 @@ fn one(pattern: &[u8]) -> Option<(One<'_>, usize)> {
 impl One<'_> {
     fn is(&self, byte: u8) -> bool {
         match self {
-            Self::Star => false,
             Self::Any => true,
             Self::Byte(one) => one.eq_ignore_ascii_case(&byte),
-            // What a set leaves out is left out in that case only: protecting more is the safe reading.
+            // A negated set excludes only the stated case: protecting more names is the safe choice.
             Self::Set { negated: true, members } => !holds(members, byte),
             Self::Set { negated: false, members } => {
                 holds(members, byte.to_ascii_lowercase()) || holds(members, byte.to_ascii_uppercase())
@@ -74,34 +71,10 @@ fn holds(members: &[u8], byte: u8) -> bool {
     false
 }
 
-/// Whether `name` matches `part`. Only the last star is ever retried, so the time is at most the
-/// product of the two lengths.
+/// Whether `name` matches `part`.
 pub(super) fn matches(part: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut reached) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None;
-    loop {
-        match (part.get(at..).and_then(one), name.get(reached)) {
-            (Some((One::Star, used)), _) => {
-                at += used;
-                retry = Some((at, reached));
-                continue;
-            }
-            (Some((step, used)), Some(&byte)) if step.is(byte) => {
-                at += used;
-                reached += 1;
-                continue;
-            }
-            (None, None) => return true,
-            _ => {}
-        }
-        match retry {
-            Some((after, from)) if from < name.len() => {
-                retry = Some((after, from + 1));
-                (at, reached) = (after, from + 1);
-            }
-            _ => return false,
-        }
-    }
+    let step = |rest: &[u8], byte| one(rest).filter(|(one, _used)| one.is(byte)).map(|(_one, used)| used);
+    palisade_text::wildcard(part, name, step, |_byte| true)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `protect_paths` as rules of the same kind as protected names.
+//! Converts `protect_paths` to rules of the same kind as protected names.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
@@ -11,7 +11,7 @@ use crate::pattern::SPECIAL;
 use crate::resolve::{Moved, Place, Placed, Resolved, join};
 
 impl Resolved {
-    /// The rules of `protect_paths`, on paths inside.
+    /// The rules of `protect_paths`, for paths as seen inside.
     #[must_use]
     pub fn protected_paths(&self) -> Vec<NameRule> {
         let mut rules = Vec::new();
@@ -33,7 +33,7 @@ impl Resolved {
     }
 }
 
-/// What a rule protects inside, as patterns from the root on.
+/// The paths inside that a rule protects, as patterns from the root.
 fn written(placed: &Placed) -> Vec<String> {
     match (&placed.place, &placed.moved) {
         (Place::Path(path), _) => vec![exactly(path)],
@@ -45,13 +45,13 @@ fn written(placed: &Placed) -> Vec<String> {
     }
 }
 
-/// A pattern whose first components were used up on the way to what was mapped elsewhere.
+/// The rest of a pattern whose first components match the path to a directory that was mapped elsewhere.
 fn moved_from_below(glob: &GlobPattern, moved: &Moved) -> Vec<String> {
     let Ok(rest) = moved.from.strip_prefix(glob.base()) else {
         return Vec::new();
     };
     let parts: Vec<&str> = glob.written().split('/').collect();
-    // The places in the pattern that may have been reached.
+    // The positions in the pattern that may have been reached.
     let mut reached = vec![0];
     for name in rest {
         let mut next = Vec::new();
@@ -79,8 +79,8 @@ fn below(base: &Path, tail: &str) -> String {
     if base.is_empty() { tail.to_owned() } else { format!("{base}/{tail}") }
 }
 
-/// The pattern of this path, without the slash in front. A byte that is no text is any byte, so
-/// that a little more is protected rather than nothing.
+/// The pattern for exactly this path, without the leading slash. A byte that isn't UTF-8 becomes `?` (any byte): that
+/// protects a few paths more, instead of none.
 fn exactly(path: &Path) -> String {
     let mut text = String::new();
     for component in path.components() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names as people write them in `protect_names` and `allow_names`.
+//! Parses names in `protect_names` and `allow_names`.
 
 use std::fmt;
 
@@ -9,33 +9,33 @@ use super::builtin::groups;
 use super::subject::GROUP;
 use crate::pattern::{PathPattern, PatternError, Token};
 
-/// Why a text is no name that can be protected.
+/// Why a text is no valid protected name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// It is no pattern.
+    /// It is no valid pattern.
     #[error("{0}")]
     Pattern(#[source] PatternError),
-    /// It begins at a certain place.
+    /// It is bound to one place.
     #[error("a protected name holds at any depth, so it can't begin with `/`, `~` or a variable")]
     Placed,
-    /// `.`, `..`, or nothing between two slashes.
+    /// A component is `.`, `..` or empty.
     #[error("`{part}` is no component of a protected name")]
     Component {
-        /// What stands there.
+        /// The component.
         part: String,
     },
-    /// Nothing but stars.
+    /// It consists of stars only.
     #[error("{name:?} would protect every name")]
     Everything {
         /// The text.
         name: String,
     },
-    /// `group:` and no group.
+    /// `group:` is followed by no known group.
     #[error("there is no group {group:?} of protected names{}", suggestion.as_deref().map(|near| format!("; did you mean {near:?}?")).unwrap_or_default())]
     Group {
-        /// What stands after the colon.
+        /// The text after the colon.
         group: String,
-        /// The nearest group.
+        /// The most similar group.
         suggestion: Option<String>,
     },
 }
@@ -57,8 +57,7 @@ impl NameError {
     }
 }
 
-/// A name that can be protected: components with `/` between them, checked. Slashes at the end are
-/// left out.
+/// A valid name: components separated by `/`. Trailing slashes are removed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NamePattern(String);
 
@@ -66,11 +65,11 @@ impl NamePattern {
     /// Checks a name.
     ///
     /// # Errors
-    /// When the text can't be meant: see [`NameError`].
+    /// When the text is invalid: see [`NameError`].
     pub fn new(text: &str) -> Result<Self, NameError> {
         let trimmed = text.trim_end_matches('/');
         let text = if trimmed.is_empty() { text } else { trimmed };
-        // The same syntax and the same mistakes as in paths.
+        // The syntax and its errors are those of paths.
         let pattern = PathPattern::new(text).map_err(NameError::Pattern)?;
         let tokens = pattern.tokens();
         if matches!(tokens.first(), Some(Token::Separator | Token::Home))

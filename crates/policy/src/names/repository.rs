@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Directories that git takes for a repository, whatever they are called.
+//! Finds directories that git treats as a repository, whatever their names.
 //!
-//! `.git` is only the usual name: git believes each directory that it finds above the working
-//! directory, or that a file `.git` leads to, if the right things lie in it (`is_git_directory` of
-//! its `setup.c`): a `HEAD`, and `objects` and `refs` beside it or where a file `commondir` says.
-//! So what is protected in `.git` is protected in those, too.
+//! `.git` is only the usual name. git accepts each directory that it finds above the working directory, or that a
+//! file `.git` leads to, if it contains the right files (`is_git_directory` in git's `setup.c`): a `HEAD`, and
+//! `objects` and `refs`, either beside it or where a file `commondir` says. So what is protected in `.git` is
+//! protected in such directories, too.
 
 use super::{NameRule, NameRules, NameStatus, spelling};
 
-/// By what git knows its own directories.
+/// The names by which git recognises its own directories.
 pub const MARKS: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
 
-/// Which marks a directory has.
+/// Which of these names exist in a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Marks([bool; MARKS.len()]);
 
 impl Marks {
-    /// Asks for each by its place in [`MARKS`].
+    /// Calls `ask` with each index in [`MARKS`].
     #[must_use]
     pub fn ask(has: impl FnMut(usize) -> bool) -> Self {
         let mut number = 0..MARKS.len();
@@ -24,22 +24,22 @@ impl Marks {
         Self([(); MARKS.len()].map(|()| number.next().is_some_and(&mut has)))
     }
 
-    /// These, and the one at this place.
+    /// These marks, and the one with this index.
     #[must_use]
     pub const fn with(mut self, mark: usize) -> Self {
         self.0[mark] = true;
         self
     }
 
-    /// These, but not the one at this place.
+    /// These marks, without the one with this index.
     #[must_use]
     pub const fn without(mut self, mark: usize) -> Self {
         self.0[mark] = false;
         self
     }
 
-    /// Whether something may lead git here: to settings and hooks, which lie where `objects` and
-    /// `refs` do, or to what belongs to one worktree.
+    /// Whether git may be led here: to settings and hooks, which lie beside `objects` and `refs`, or to the files of
+    /// one worktree.
     #[must_use]
     pub const fn are_enough(self) -> bool {
         let [head, objects, refs, common] = self.0;
@@ -47,28 +47,28 @@ impl Marks {
     }
 }
 
-/// The place in [`MARKS`] of what a file system may take for one of them.
+/// The index in [`MARKS`] of a name, in any spelling that a file system accepts for it.
 #[must_use]
 pub fn mark(name: &[u8]) -> Option<usize> {
     let name = spelling::without_dots(name);
-    // All but a few names are longer or shorter; one that isn't ASCII may be any.
+    // Most names have another length. A name that isn't ASCII could be any of them.
     if name.is_ascii() && !matches!(name.len(), 4 | 7 | 9) {
         return None;
     }
     spelling::folded(name, |name| MARKS.iter().position(|mark| mark.as_bytes().eq_ignore_ascii_case(name)))
 }
 
-/// How a path stands as if a directory above it were called `.git`.
+/// The status of a path if a directory above it were named `.git`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InRepository<'r> {
-    /// The strictest that one of them gives.
+    /// The strictest status that such a directory gives.
     pub status: NameStatus<'r>,
-    /// How many components that directory's path has; 0 where no directory is a repository.
+    /// The number of components of that directory's path. 0 if no directory is a repository.
     pub directory: usize,
 }
 
 impl InRepository<'_> {
-    /// The path that was judged: `path` with the directory called `.git`.
+    /// The judged path: `path` with the directory renamed to `.git`.
     #[must_use]
     pub fn as_if(&self, path: &[u8]) -> Vec<u8> {
         let mut components = 0;
@@ -84,8 +84,8 @@ impl InRepository<'_> {
 }
 
 impl NameRules {
-    /// As [`judge`](Self::judge), for what lies in directories that `is_repository` says yes to: it is
-    /// asked for the number of components of a directory's path, and only where it matters.
+    /// Like [`judge`](Self::judge), for files below directories for which `is_repository` returns true. It gets the
+    /// number of components of a directory's path, and is called only where the result matters.
     #[must_use]
     pub fn judge_in_repositories(
         &self,
@@ -102,7 +102,7 @@ impl NameRules {
             let mut start = 0;
             for part in path.split(|byte| *byte == b'/') {
                 let end = start + part.len();
-                // What lies in the directory that the path names up to here.
+                // The next component below the directory.
                 let next = path.get(end + 1..).and_then(|rest| rest.split(|byte| *byte == b'/').next());
                 components += usize::from(!part.is_empty());
                 if components >= root.max(1)
@@ -126,8 +126,8 @@ impl NameRules {
         found
     }
 
-    /// Whether anything in a repository of the name `directory` (absolute) would be protected, and is
-    /// not by that name alone: the rule.
+    /// The rule that would protect files in a directory (an absolute path) if it were a repository. `None` if its own
+    /// name protects them already.
     #[must_use]
     pub fn of_repository(&self, directory: &[u8], root: usize) -> Option<&NameRule> {
         ["hooks", "config"].into_iter().find_map(|name| {
@@ -143,8 +143,8 @@ impl NameRules {
     }
 }
 
-/// Whether some rule may be about this in a directory of git's own. Rules with other names, a user's,
-/// hold in `.git` alone.
+/// Whether a rule about git's own directories may apply to this name. Other rules, such as a user's, apply only in
+/// `.git` itself.
 fn may_matter(name: &[u8]) -> bool {
     const OF_GIT: [&str; 9] = [
         "hooks",

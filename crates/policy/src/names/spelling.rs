@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a file system may take for an ASCII name though it is written in other characters.
+//! Converts a path to its plain spelling: a file system may open an ASCII name by other characters.
 //!
-//! Linux's case folding (`fs/unicode`, NFDICF: ext4, f2fs, tmpfs) and that of HFS+ and APFS leave
-//! out characters that aren't seen and fold two others to ASCII letters: with it `.gi\u{200c}t` and
-//! `.vſcode` open `.git` and `.vscode`. git refuses the former for this reason (CVE-2014-9390).
-//! vfat and exfat leave out dots at the end: `.vscode.` opens `.vscode`.
+//! The case folding of Linux (`fs/unicode`, NFDICF: ext4, f2fs, tmpfs), HFS+ and APFS ignores invisible characters
+//! and maps two others to ASCII letters: `.gi\u{200c}t` opens `.git`, and `.vſcode` opens `.vscode`. git refuses the
+//! first for this reason (CVE-2014-9390). vfat and exfat ignore trailing dots: `.vscode.` opens `.vscode`.
 
-/// Longer paths than the kernel's `PATH_MAX` come from nowhere but deep relative ones.
+/// Paths longer than the kernel's `PATH_MAX` arise only from deep relative paths.
 const USUAL: usize = 4096;
 
-/// Calls `then` with the path in its plain spelling. Every component stays one.
+/// Calls `then` with the path in its plain spelling. The number of components stays the same.
 pub(super) fn folded<T>(path: &[u8], then: impl FnOnce(&[u8]) -> T) -> T {
     if is_plain(path) {
         return then(path);
@@ -32,7 +31,7 @@ pub(super) fn folded<T>(path: &[u8], then: impl FnOnce(&[u8]) -> T) -> T {
         while length > start && out.get(length - 1) == Some(&b'.') {
             length -= 1;
         }
-        // A name of nothing but unseen characters and dots is still a name.
+        // A name of only invisible characters and dots stays a name.
         if length == start {
             length = push(out, length, component);
         }
@@ -40,13 +39,13 @@ pub(super) fn folded<T>(path: &[u8], then: impl FnOnce(&[u8]) -> T) -> T {
     then(out.get(..length).unwrap_or(path))
 }
 
-/// Whether no file system takes the path for another.
+/// Whether no file system opens the path by another spelling.
 pub(super) fn is_plain(path: &[u8]) -> bool {
     let dotted = path.ends_with(b".") || path.windows(2).any(|pair| pair == b"./");
     !dotted && (path.is_ascii() || !path.iter().any(|byte| may_begin(*byte)))
 }
 
-/// A name without the dots at its end, which some file systems leave out.
+/// A name without its trailing dots, which some file systems ignore.
 pub(super) const fn without_dots(mut name: &[u8]) -> &[u8] {
     while let [rest @ .., b'.'] = name {
         name = rest;
@@ -54,13 +53,13 @@ pub(super) const fn without_dots(mut name: &[u8]) -> &[u8] {
     name
 }
 
-/// Whether a character of interest may begin with this byte.
+/// Whether a character that is handled here may begin with this byte.
 const fn may_begin(byte: u8) -> bool {
     matches!(byte, 0xc2 | 0xc5 | 0xcd | 0xd8 | 0xe1 | 0xe2 | 0xe3 | 0xef | 0xf0 | 0xf3)
 }
 
 fn push(out: &mut [u8], at: usize, bytes: &[u8]) -> usize {
-    // The folded path is never longer than the path, for which there is room.
+    // The result is never longer than the path, so there is room.
     match out.get_mut(at..at + bytes.len()) {
         Some(room) => {
             room.copy_from_slice(bytes);
@@ -75,7 +74,7 @@ fn fold(component: &[u8], out: &mut [u8], mut at: usize) -> usize {
         let mut bytes = [0; 4];
         for character in chunk.valid().chars() {
             match character {
-                // Long s, and the sign of the kelvin.
+                // The long s, and the kelvin sign.
                 '\u{17f}' => at = push(out, at, b"s"),
                 '\u{212a}' => at = push(out, at, b"k"),
                 unseen if is_ignored(unseen) => {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an entry of `protect_names` or `allow_names` is about.
+//! What an entry of `protect_names` or `allow_names` is about: a name or a group.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use super::builtin::groups;
 use super::{BuiltInName, NameError, NamePattern};
 use crate::suggest;
 
-/// How an entry begins that is about a group.
+/// The prefix of an entry that is about a group.
 pub const GROUP: &str = "group:";
 
 /// A name, or all built-in names of a group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NameSubject {
-    /// The built-in names of a group: the entry, `group:ci`.
+    /// The built-in names of a group. Contains the whole entry, `group:ci`.
     Group(String),
     /// One name.
     Name(NamePattern),
 }
 
 impl NameSubject {
-    /// Reads an entry.
+    /// Parses an entry.
     ///
     /// # Errors
-    /// When the text can't be meant: see [`NameError`].
+    /// When the text is invalid: see [`NameError`].
     pub fn new(text: &str) -> Result<Self, NameError> {
         let Some(group) = text.strip_prefix(GROUP) else { return NamePattern::new(text).map(Self::Name) };
         if groups().any(|known| known == group) {
@@ -44,7 +44,7 @@ impl NameSubject {
         }
     }
 
-    /// Whether the entry speaks of this built-in name.
+    /// Whether the entry is about this built-in name.
     #[must_use]
     pub fn covers(&self, name: &BuiltInName) -> bool {
         match self {
@@ -99,7 +99,7 @@ mod tests {
     fn what_names_no_group_is_a_name() {
         let group = NameSubject::new("group").unwrap();
         assert!(matches!(&group, NameSubject::Name(name) if name.as_str() == "group"));
-        // A file that is called so.
+        // A file with this very name.
         assert!(matches!(NameSubject::new("[g]roup:ci").unwrap(), NameSubject::Name(_)));
         assert!(NameSubject::new("./group:ci").is_err());
     }

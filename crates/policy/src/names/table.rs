@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All protected names in a form that tells quickly that a path is none of them.
+//! A table of all protected names for fast lookups: most paths contain no protected name.
 //!
-//! A component is looked up only if its first byte begins some pattern, by a hash in a sorted list;
-//! so an ordinary path costs little more than finding its slashes. The parts of patterns are places
-//! in the rules' own text, so making the table costs no allocation for each of them.
+//! A component is looked up, by a hash in a sorted list, only if a pattern begins with its first byte. So an ordinary
+//! path costs little more than finding its slashes. The parts of patterns are offsets in the rules' own text, so
+//! building the table needs no allocation for each part.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::{Content, NameRule, NameStatus, STRICTEST, glob};
 /// One component of a pattern.
 #[derive(Clone, Copy)]
 struct Part {
-    /// Where it stands in the rule's text.
+    /// Its offset in the rule's text.
     start: usize,
     end: usize,
     kind: Kind,
@@ -30,10 +30,10 @@ enum Kind {
 #[derive(Clone)]
 struct Shape {
     parts: Range<usize>,
-    /// Where in them the first `**` stands.
+    /// The index of the first `**` among its parts.
     first: Option<usize>,
     anchored: bool,
-    /// Its number among the patterns with `**`, if it is one of the first 64.
+    /// The pattern's number among those with `**`, if it is one of the first 64.
     deep: Option<u8>,
 }
 
@@ -42,18 +42,18 @@ struct Shape {
 pub(super) struct Table {
     parts: Vec<Part>,
     shapes: Vec<Shape>,
-    /// The patterns that begin with a literal, by its hash; sorted.
+    /// The patterns that begin with a literal, by its hash. Sorted.
     heads: Vec<(u32, usize)>,
-    /// The patterns that begin with a glob, and the byte that this one ends with, if it is always the same: most
-    /// components end with another.
+    /// The patterns that begin with a glob, with the last byte of that glob if it is fixed: most components end with
+    /// another byte.
     others: Vec<(Option<u8>, usize)>,
-    /// A bit for each byte that the first component of a pattern of `heads` begins with.
+    /// One bit for each byte with which the first component of a pattern in `heads` begins.
     firsts: [u64; 4],
-    /// Of each list of exceptions a rule that has it: most rules have the same.
+    /// For each distinct list of exceptions, one rule that has it. Most rules share the same list.
     exceptions: Vec<usize>,
 }
 
-/// The places of the non-empty components of a text.
+/// The ranges of the non-empty components of a text.
 fn components(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut at = 0;
     text.split(|byte| *byte == b'/').filter_map(move |part| {
@@ -63,19 +63,19 @@ fn components(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The byte that whatever fits ends with, in lower case, if the pattern says so.
+/// The last byte of every match, in lower case, if the pattern fixes it.
 fn last_byte(part: &[u8]) -> Option<u8> {
     part.last().filter(|last| !matches!(last, b'*' | b'?' | b']')).map(u8::to_ascii_lowercase)
 }
 
-/// FNV-1a, without regard to ASCII case.
+/// FNV-1a, ignoring ASCII case.
 fn hash(component: &[u8]) -> u32 {
     component.iter().fold(0x811c_9dc5, |hash: u32, byte| {
         (hash ^ u32::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0193)
     })
 }
 
-/// What one rule says at one place of a path.
+/// The result of matching one rule at one component of a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Met {
     Nothing,
@@ -117,14 +117,14 @@ impl Table {
             };
             let before = self.parts[from..].last().map(|part| part.kind);
             match (kind, before) {
-                // "Any number of any" is no more than one of them.
+                // Two `**` in a row mean the same as one.
                 (Kind::Any, Some(Kind::Any)) => {}
-                // In front it says that the rest holds at any depth.
+                // A leading `**` means that the rest applies at any depth.
                 (Kind::Any, None) => anchored = false,
                 _ => self.parts.push(Part { start: place.start, end: place.end, kind }),
             }
         }
-        // At the end it says what holds anyway: everything beneath.
+        // A trailing `**` adds nothing: everything below is protected anyway.
         self.parts.pop_if(|part| part.kind == Kind::Any);
         let own = &self.parts[from..];
         let first = own.iter().position(|part| part.kind == Kind::Any);
@@ -148,7 +148,7 @@ impl Table {
         });
     }
 
-    /// The patterns that a component may begin.
+    /// The patterns that can begin with a component.
     fn candidates(&self, component: &[u8]) -> impl Iterator<Item = usize> {
         let known = component
             .first()
@@ -166,7 +166,8 @@ impl Table {
         same.iter().map(|(_, rule)| rule).chain(others.map(|(_, rule)| rule)).copied()
     }
 
-    /// A rule that doesn't hold below one path and does below another, each with the number of its root's components.
+    /// A rule that doesn't apply below one path and applies below another. Both have the number of their root's
+    /// components.
     pub(super) fn exception<'r>(
         &self,
         rules: &'r [NameRule],
@@ -181,7 +182,8 @@ impl Table {
     pub(super) fn judge<'r>(&self, rules: &'r [NameRule], path: &[u8], root: usize) -> NameStatus<'r> {
         let mut protected: Option<&NameRule> = None;
         let mut holder: Option<&NameRule> = None;
-        // A pattern with `**` that doesn't fit where it begins first fits nowhere further down.
+        // Bits of patterns with `**` whose beginning has matched already. A failure there means that they match
+        // nowhere further down.
         let mut tried: u64 = 0;
         let mut index = 0;
         let mut at = usize::from(path.first() == Some(&b'/'));
@@ -223,12 +225,12 @@ impl Table {
         }
     }
 
-    /// What a rule says of a path whose components from number `index` on are `rest`; and whether
-    /// all up to its first `**` fits.
+    /// Matches a rule against `rest`, the components of a path from number `index` on. Also returns whether all parts
+    /// up to the first `**` match.
     fn meet(&self, rule: &NameRule, shape: &Shape, rest: &[u8], index: usize, root: usize) -> (Met, bool) {
         let directory = rule.content == Content::Directory;
         let ends = |left: &Components<'_>| {
-            // What lies in a directory of the name isn't the rule's business.
+            // The rule doesn't apply to files inside a directory of this name.
             (left.position > root || rule.locked) && (!directory || left.rest.is_empty())
         };
         let whole = if directory { Met::Begun } else { Met::Whole };
@@ -246,8 +248,8 @@ impl Table {
         if runs.peek().is_none() {
             return (if ends(&left) { whole } else { Met::Nothing }, true);
         }
-        // Of each run the first place will do: it leaves most to those that follow. Only the last
-        // one has a condition of its own.
+        // For each run, the first match is enough: it leaves the most components for the following runs. Only the
+        // last run has a further condition.
         while let Some(run) = runs.next() {
             let last = runs.peek().is_none();
             loop {
@@ -280,11 +282,11 @@ impl Part {
     }
 }
 
-/// What is left of a path.
+/// The remaining components of a path.
 #[derive(Clone, Copy)]
 struct Components<'p> {
     rest: &'p [u8],
-    /// How many components precede it.
+    /// How many components precede them.
     position: usize,
 }
 
@@ -304,14 +306,14 @@ impl<'p> Components<'p> {
         }
     }
 
-    /// Whether these components, with `/` between them, are what comes next, before number `end`.
+    /// Whether the next components, before number `end`, are these (separated by `/`).
     fn begins_with(mut self, components: &[u8], end: usize) -> bool {
         components
             .split(|byte| *byte == b'/')
             .all(|wanted| self.position < end && self.next() == Some(wanted))
     }
 
-    /// What follows a run of parts, if they are what comes next.
+    /// The components after a run of parts, if the run matches the next components.
     fn after(mut self, rule: &NameRule, run: &[Part]) -> Option<Self> {
         for part in run {
             if !part.matches(rule, self.next()?) {
@@ -322,8 +324,8 @@ impl<'p> Components<'p> {
     }
 }
 
-/// Whether one of the directories that a rule doesn't hold below lies between the root and the
-/// name, which begins at component `index`. Exactly as spelt: an exception isn't widened.
+/// Whether a directory of `except_below` lies between the root and the name, which begins at component `index`.
+/// Compared exactly, without other spellings: an exception must not become wider.
 pub(super) fn excepted(rule: &NameRule, path: &[u8], root: usize, index: usize) -> bool {
     if rule.except_below.is_empty() {
         return false;

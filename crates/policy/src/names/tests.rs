@@ -14,8 +14,7 @@ fn rule(path: &str) -> NameRule {
     }
 }
 
-/// What holds of a path in `/w`: `-` nothing, else the rule, with `+` for a name and `=` for where
-/// one begins.
+/// The status of a path in `/w`: `-` for free, else the rule, with `+` if protected and `=` for a holder.
 fn say(rules: &NameRules, path: &str) -> String {
     match rules.judge(path.as_bytes(), 1) {
         NameStatus::Free => "-".to_owned(),
@@ -167,11 +166,11 @@ fn what_is_protected_in_git_is_protected_in_repositories_of_any_name() {
         ("/w/x/worktrees/y/commondir", &[2], "2+.git/worktrees/*/commondir"),
         ("/w/x/worktrees/y/commondir", &[2, 4], "4+.git/commondir"),
         ("/w/x/modules/a/b/hooks/update", &[2], "2+.git/modules/*/**/hooks"),
-        // The strictest of two.
+        // The stricter one of two.
         ("/w/config/x/hooks/y", &[1, 3], "3+.git/hooks"),
         ("/w/x/refs/heads/config", &[2], "-"),
         ("/w/x/objects/config", &[2], "-"),
-        // By its name it is protected anyway.
+        // Its own name protects it anyway.
         ("/w/.git/hooks/update", &[2], "-"),
         ("/w/x", &[2], "-"),
     ] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses: ranges of them, and which are of the public internet.
+//! Ranges of addresses, and which addresses belong to the public internet.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A range of addresses that begin with the same bits.
+/// A range of addresses with the same leading bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cidr {
     address: IpAddr,
@@ -15,18 +15,19 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// The range of one address. One of IPv4 in the clothes of IPv6 is taken for what it is, as by [`Cidr::contains`].
+    /// The range that contains one address. An IPv4-mapped IPv6 address counts as IPv4, as in [`Cidr::contains`].
     #[must_use]
     pub const fn one(address: IpAddr) -> Self {
         let address = address.to_canonical();
         Self { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// The addresses that share the first `bits` with `address`; none if that has fewer. Its other bits don't count.
+    /// The addresses that share the first `bits` with `address`. `None` if the address has fewer bits. The other bits
+    /// of `address` are ignored.
     #[must_use]
     pub fn new(address: IpAddr, bits: u8) -> Option<Self> {
         let mapped = matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some());
-        // Of `::ffff:0:0/96` and what is narrower it is IPv4's bits that count.
+        // In `::ffff:0:0/96` and narrower ranges, only the bits of the IPv4 address count.
         let (address, bits) = match bits.checked_sub(96).filter(|_bits| mapped && bits <= 128) {
             Some(bits) => (address.to_canonical(), bits),
             None => (address, bits),
@@ -41,7 +42,7 @@ impl Cidr {
         })
     }
 
-    /// The number of bits that count.
+    /// The number of leading bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.bits
@@ -53,7 +54,7 @@ impl Cidr {
         self.address
     }
 
-    /// Whether an address is in it. One of IPv4 in the clothes of IPv6 counts as what it is.
+    /// Whether the range contains an address. An IPv4-mapped IPv6 address counts as IPv4.
     #[must_use]
     pub fn contains(self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
@@ -63,7 +64,7 @@ impl Cidr {
         }
     }
 
-    /// How closely it fits, comparable between families: the number of bits that are left open.
+    /// How wide the range is: the number of free bits. Comparable between address families.
     pub(crate) const fn open(self) -> u8 {
         (if self.address.is_ipv4() { 32 } else { 128 }) - self.bits
     }
@@ -102,8 +103,8 @@ impl FromStr for Cidr {
     }
 }
 
-/// Ranges of IPv4 that aren't of the public internet: the special-purpose registry of IANA (RFC 6890 and its
-/// successors), multicast, and the address at which Azure's machines ask for their secrets.
+/// IPv4 ranges outside the public internet: IANA's special-purpose registry (RFC 6890 and its successors), multicast,
+/// and the address at which Azure's machines get their secrets.
 const NOT_PUBLIC_4: [(Ipv4Addr, u8); 17] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(10, 0, 0, 0), 8),
@@ -125,8 +126,9 @@ const NOT_PUBLIC_4: [(Ipv4Addr, u8); 17] = [
     (Ipv4Addr::new(224, 0, 0, 0), 3),
 ];
 
-/// Whether an address is of the public internet: neither this host's, nor of a private network, nor of the link (where
-/// clouds give out credentials), nor reserved. Of an address that carries one of IPv4 that one must be public, too.
+/// Whether an address belongs to the public internet. Addresses of this host, of private networks, of the link (where
+/// clouds serve credentials) and reserved ones don't. If an address embeds an IPv4 address, that one must be public,
+/// too.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -154,7 +156,7 @@ fn is_public_6(address: Ipv6Addr) -> bool {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
         // Documentation; Teredo, ORCHID, benchmarking and the rest of 2001::/23.
         [0x2001, 0xdb8, ..] | [0x2001, 0..=0x1ff, ..] | [0x3fff, 0..=0xfff, ..] => false,
-        // All else that is given out (RFC 4291).
+        // All other assigned addresses (RFC 4291).
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How hosts are written in rules.
+//! Parses hosts in rules.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,29 +8,29 @@ use serde::{Deserialize, Serialize};
 
 use super::address::Cidr;
 
-/// The longest name in the DNS, without the dot at its end (RFC 1035).
+/// The longest name in the DNS, without the trailing dot (RFC 1035).
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
 
-/// A host's name: small letters, digits, `-` and `_`, without a dot at its end.
+/// A host's name: small letters, digits, `-` and `_`, without a trailing dot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Name(Box<str>);
 
-/// Why a text is no host's name.
+/// Why a text is no valid host name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// It has no characters, or two dots in a row.
+    /// It is empty, or has two dots in a row.
     #[error("a name and each of its parts need a character")]
     Empty,
     /// It or a part of it is too long.
     #[error("a name has at most 253 characters, each of its parts at most 63")]
     Long,
-    /// It has another character.
+    /// It contains another character.
     #[error(
         "a name has letters, digits, `-` and `_`; names in other scripts are written as in the DNS, `xn--…`"
     )]
     Character,
-    /// It is an address, or would be taken for one.
+    /// It is an address, or programs would take it for one.
     #[error("a name doesn't end in a number")]
     Number,
 }
@@ -42,7 +42,7 @@ impl Name {
         &self.0
     }
 
-    /// Itself, then what is left of it without its first part, and so on.
+    /// The name itself, then the name without its first part, and so on.
     pub fn and_above(&self) -> impl Iterator<Item = &str> {
         std::iter::successors(Some(&*self.0), |name| name.split_once('.').map(|(_first, rest)| rest))
     }
@@ -69,7 +69,7 @@ impl fmt::Display for Name {
 impl FromStr for Name {
     type Err = NameError;
 
-    /// Large letters become small ones, and one dot at the end is left out.
+    /// Converts to small letters and removes one trailing dot.
     fn from_str(text: &str) -> Result<Self, NameError> {
         let text = text.strip_suffix('.').unwrap_or(text);
         if text.len() > LONGEST_NAME {
@@ -86,7 +86,7 @@ impl FromStr for Name {
                 return Err(NameError::Character);
             }
         }
-        // What ends in a number is read as an address by programs (`127.1`, `0x7f.1`; WHATWG URL, 3.5).
+        // Programs parse a name that ends in a number as an address (`127.1`, `0x7f.1`; WHATWG URL, 3.5).
         let last = text.rsplit('.').next().unwrap_or_default();
         let hexadecimal = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
         if last.bytes().all(|byte| byte.is_ascii_digit())
@@ -98,7 +98,7 @@ impl FromStr for Name {
     }
 }
 
-/// Whom a rule means.
+/// The hosts that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostPattern {
@@ -106,9 +106,9 @@ pub enum HostPattern {
     Any,
     /// One name.
     Name(Name),
-    /// `*.NAME`: names that end in it, not itself.
+    /// `*.NAME`: names that end in it, but not the name itself.
     Below(Name),
-    /// Addresses.
+    /// A range of addresses.
     Addresses(Cidr),
 }
 
@@ -123,32 +123,32 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// Ports from one to another.
+/// A range of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ports {
-    /// The first.
+    /// The first port.
     pub first: u16,
-    /// The last, not before the first.
+    /// The last port, not before the first.
     pub last: u16,
 }
 
 impl Ports {
-    /// All of them.
+    /// All ports.
     pub const ALL: Self = Self { first: 0, last: u16::MAX };
 
-    /// Whether a port is among them.
+    /// Whether the range contains a port.
     #[must_use]
     pub const fn contains(self, port: u16) -> bool {
         self.first <= port && port <= self.last
     }
 }
 
-/// A host with the ports that are meant: what an entry of `network.allow` holds.
+/// A host and its ports: an entry of `network.allow`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Target {
-    /// Whom.
+    /// The hosts.
     pub host: HostPattern,
-    /// Where.
+    /// The ports.
     pub ports: Ports,
 }
 
@@ -166,7 +166,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Why a text names no hosts.
+/// Why a text is no valid host entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// It is a URL.
@@ -177,27 +177,27 @@ pub enum HostError {
         /// The host in it.
         host: String,
     },
-    /// A star stands for whole parts in front.
+    /// A star doesn't stand for whole parts at the beginning.
     #[error("{text:?}: `*` stands alone or in front, as in `*.example.com`")]
     Star {
         /// The text.
         text: String,
     },
-    /// No name.
+    /// The name isn't valid.
     #[error("{text:?} is no host: {error}")]
     Name {
         /// The text.
         text: String,
-        /// Why.
+        /// The reason.
         error: NameError,
     },
-    /// No range of addresses.
+    /// The range of addresses isn't valid.
     #[error("{text:?} is no range of addresses, as in `10.0.0.0/8`")]
     Range {
         /// The text.
         text: String,
     },
-    /// No port.
+    /// The port isn't valid.
     #[error("{text:?}: a port is a number from 1 to 65535, or two with `-` between")]
     Port {
         /// The text.
@@ -228,7 +228,7 @@ impl FromStr for Target {
             };
             return Ok(Self { host: HostPattern::Addresses(range), ports });
         }
-        // An address of IPv6 needs no brackets where it has no port.
+        // An IPv6 address without a port needs no brackets.
         if let Ok(range) = text.parse() {
             return Ok(Self { host: HostPattern::Addresses(range), ports: Ports::ALL });
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the rules come to for a name or an address.
+//! Judges a name or an address by the rules.
 //!
-//! Precedence is that of paths: layers in their order, strengths inside a layer; inside a rank the rule that fits most
-//! closely speaks (a name before `*.name` before a shorter `*.name` before `*`; fewer addresses before more; fewer
-//! ports before more), and deny beats allow. After a lock, later layers may tighten and never loosen.
+//! Precedence is that of paths: layers in their order, strengths inside a layer. Inside a rank the closest rule
+//! decides (a name before `*.name` before a shorter `*.name` before `*`; fewer addresses before more; fewer ports
+//! before more), and deny beats allow. After a lock, later layers may tighten it and never loosen it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,18 +17,18 @@ use crate::layer::{Origin, Rank, Strength, Tighten};
 
 /// An entry of `network.allow` or `network.deny`.
 ///
-/// Every member is always written, so that formats without names (a plan's) can read it back.
+/// Every member is always serialised, so that formats without member names (a plan's) can read it back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkRule {
-    /// Whom it means.
+    /// The hosts and ports.
     pub target: Target,
-    /// Whether they may be talked to.
+    /// Whether the command may connect to them.
     pub allow: bool,
-    /// Why, in the words of who wrote it.
+    /// The reason, in the words of the policy's author.
     pub reason: Option<String>,
     /// Where it was stated.
     pub origin: Origin,
-    /// How firmly.
+    /// How firm the statement is.
     pub strength: Strength,
 }
 
@@ -39,7 +39,7 @@ impl NetworkRule {
         Rank { layer: self.origin.layer, strength: self.strength }
     }
 
-    /// How loosely it fits: smaller is closer.
+    /// How wide the rule is: a smaller value is closer.
     fn looseness(&self) -> (u8, u16, u16) {
         let (kind, open) = match &self.target.host {
             HostPattern::Name(_) => (0, 0),
@@ -105,39 +105,39 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// All that decides whom a command may talk to.
+/// All rules for the hosts that a command may connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NetworkRules {
-    /// In ascending order of rank, then as they were stated.
+    /// The rules, by ascending rank, then in the order stated.
     pub rules: Vec<NetworkRule>,
-    /// For the others.
+    /// The verdict for hosts that match no rule.
     pub fallback: Fallback,
 }
 
-/// An answer.
+/// A verdict on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkVerdict {
-    /// It may go ahead.
+    /// The connection is allowed.
     Allow,
     /// The user is to be asked.
     Ask,
-    /// It may not.
+    /// The connection is refused.
     Deny,
 }
 
-/// An answer and its reason.
+/// A verdict and its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ruling<'r> {
-    /// The answer.
+    /// The verdict.
     pub verdict: NetworkVerdict,
-    /// The rule that makes it so; none: nothing speaks of it.
+    /// The rule that decided. `None` if no rule matches.
     pub rule: Option<&'r NetworkRule>,
-    /// Nothing speaks of the address, and it isn't of the public internet.
+    /// No rule matches the address, and it isn't of the public internet.
     pub private: bool,
 }
 
-/// The rules, prepared: an answer takes as long for ten rules as for a hundred thousand about other names.
+/// The rules, prepared for lookups: the time of a lookup doesn't depend on the number of rules about other names.
 #[derive(Debug)]
 pub struct Judge<'r> {
     rules: &'r NetworkRules,
@@ -169,19 +169,19 @@ impl<'r> Judge<'r> {
         judge
     }
 
-    /// Whether a name may be talked to at a port.
+    /// Whether the command may connect to a name at a port.
     #[must_use]
     pub fn name(&self, name: &Name, port: u16) -> Ruling<'r> {
         self.rule_on(self.about(name).filter(|rule| rule.target.ports.contains(port)))
     }
 
-    /// Whether a name may be talked to at any port: what looking it up takes.
+    /// Whether the command may connect to a name at any port. If so, it may resolve the name.
     #[must_use]
     pub fn lookup(&self, name: &Name) -> Ruling<'r> {
         best(self.about(name), |port| self.name(name, port))
     }
 
-    /// Whether an address that the command names itself may be talked to at a port.
+    /// Whether the command may connect directly to an address at a port.
     #[must_use]
     pub fn address(&self, address: IpAddr, port: u16) -> Ruling<'r> {
         let public = is_public(address);
@@ -195,15 +195,15 @@ impl<'r> Judge<'r> {
         ruling
     }
 
-    /// Whether an address that the command names itself may be talked to at any port.
+    /// Whether the command may connect directly to an address at any port.
     #[must_use]
     pub fn any_port(&self, address: IpAddr) -> Ruling<'r> {
         let about = merged(self.addresses.iter().chain(&self.any)).map(|index| self.at(index));
         best(about.filter(|rule| Self::holds(rule, address)), |port| self.address(address, port))
     }
 
-    /// Whether an address that a name leads to may be talked to, the name being allowed. A rule against the address
-    /// holds for names, too, and one that isn't of the public internet takes a rule of its own.
+    /// Whether the command may connect to an address that an allowed name leads to. A rule against the address also
+    /// applies to names, and an address outside the public internet needs a rule of its own.
     #[must_use]
     pub fn leads_to(&self, address: IpAddr, port: u16) -> Ruling<'r> {
         let fits = |rule: &&NetworkRule| rule.target.ports.contains(port) && Self::holds(rule, address);
@@ -229,14 +229,14 @@ impl<'r> Judge<'r> {
         &self.rules.rules[index as usize]
     }
 
-    /// The rules about a name, at whatever ports, in order.
+    /// The rules about a name, at any port, in order.
     fn about(&self, name: &Name) -> impl Iterator<Item = &'r NetworkRule> {
         let exact = self.names.get(name.as_str()).into_iter().flatten();
         let below = name.and_above().skip(1).filter_map(|above| self.below.get(above)).flatten();
         merged(exact.chain(below).chain(&self.any)).map(|index| self.at(index))
     }
 
-    /// What rules that fit, in order, come to.
+    /// The verdict of the matching rules, which are in order.
     fn rule_on(&self, fitting: impl Iterator<Item = &'r NetworkRule>) -> Ruling<'r> {
         let mut holds: Option<&NetworkRule> = None;
         let mut lock: Option<&NetworkRule> = None;
@@ -271,9 +271,9 @@ impl<'r> Judge<'r> {
     }
 }
 
-/// The most permissive of the answers for all ports.
+/// The most permissive verdict over all ports.
 fn best<'r>(rules: impl Iterator<Item = &'r NetworkRule>, ruling: impl Fn(u16) -> Ruling<'r>) -> Ruling<'r> {
-    // The ports at which the answer may change: those at which a rule begins, and those behind its end.
+    // The ports at which the verdict may change: the first port of each rule, and the one after its last.
     let mut ports: Vec<u16> = rules
         .flat_map(|rule| [Some(rule.target.ports.first), rule.target.ports.last.checked_add(1)])
         .flatten()
@@ -281,13 +281,13 @@ fn best<'r>(rules: impl Iterator<Item = &'r NetworkRule>, ruling: impl Fn(u16) -
         .collect();
     ports.sort_unstable();
     ports.dedup();
-    // Of equal answers the first is taken.
+    // Of equal verdicts the first one is returned.
     let others = ports.into_iter().map(&ruling);
     others
         .fold(ruling(1), |best, other| if (other.verdict as u8) < best.verdict as u8 { other } else { best })
 }
 
-/// Indices in ascending order, which is that of rank.
+/// Merges indices in ascending order, which is the order of rank.
 fn merged<'i>(indices: impl Iterator<Item = &'i u32>) -> impl Iterator<Item = u32> {
     let mut indices: Vec<u32> = indices.copied().collect();
     indices.sort_unstable();

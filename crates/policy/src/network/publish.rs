@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports inside that the host can be asked at.
+//! Parses published ports: ports inside that are reachable through the host.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::statement::{NetworkError, port};
 
-/// A port of the sandbox that is listened at on the host, too.
+/// A port inside that the host publishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Publish {
     /// The host's address.
@@ -20,7 +20,7 @@ pub struct Publish {
     pub port: u16,
 }
 
-/// Where nobody but this host's programs gets to.
+/// Only programs of this host can reach this address.
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 impl FromStr for Publish {
@@ -47,7 +47,7 @@ impl FromStr for Publish {
     }
 }
 
-/// As it is read, without what would be so anyway.
+/// In the form that is parsed, without default parts.
 impl fmt::Display for Publish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.address {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be wrong with a statement about the network, in a file or on a command line.
+//! Errors in statements about the network, in a file or on a command line.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,7 @@ pub(crate) enum NetworkKey {
     Proxy,
 }
 
-/// A list of `[network]` that can be closed: an empty one, locked, says that later layers add nothing.
+/// A list of `[network]` that can be closed: if an empty list is locked, later layers add nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NetworkList {
     /// `network.publish`.
@@ -32,31 +32,31 @@ pub enum NetworkList {
     Dns,
 }
 
-/// Why a text can't stand in `[network]`.
+/// Why a text isn't valid in `[network]`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// No host.
+    /// The host isn't valid.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// An entry that names nobody.
+    /// The table has no `host`.
     #[error("an entry that is a table needs a `host`")]
     NoHost,
-    /// Nothing that can be published.
+    /// The text isn't a valid published port.
     #[error("{text:?} can't be published; that is written `[ADDRESS:][HOSTPORT:]PORT`")]
     Publish {
         /// The text.
         text: String,
     },
-    /// No port.
+    /// The port isn't valid.
     #[error("{text:?} is no port: a number from 1 to 65535")]
     Port {
         /// The text.
         text: String,
     },
-    /// No proxy.
+    /// The proxy isn't valid.
     #[error(transparent)]
     Proxy(#[from] ProxyError),
-    /// No address of a name server.
+    /// The name server's address isn't valid.
     #[error("{text:?} is no address of a name server")]
     NameServer {
         /// The text.
@@ -88,15 +88,15 @@ impl NetworkError {
     }
 }
 
-/// A port, in digits.
+/// Parses a port in digits.
 pub(crate) fn port(text: &str) -> Option<u16> {
     let digits = !text.is_empty() && text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
     let port = digits.then(|| text.parse().ok()).flatten()?;
     (port != 0).then_some(port)
 }
 
-/// A host as people write one to ask about it: a name or an address, its port perhaps; or a URL, of which that is
-/// taken. `None`: it is none.
+/// Parses a host that a user asks about: a name or an address, possibly with a port; or a URL, of which the host is
+/// used. `None` if it is none of these.
 #[must_use]
 pub fn host_port(text: &str) -> Option<(Result<Name, IpAddr>, Option<u16>)> {
     let (text, usual) = match text.split_once("://") {

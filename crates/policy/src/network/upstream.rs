@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Through whom connections go out, and who is asked for names.
+//! Parses the proxy for outgoing connections and the name servers.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -11,15 +11,15 @@ use super::host::Name;
 use super::statement::{NetworkError, port};
 use crate::layer::Tighten;
 
-/// How a proxy is spoken to.
+/// The protocol of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProxyScheme {
     /// HTTP's CONNECT.
     Http,
-    /// SOCKS 5; names are resolved here.
+    /// SOCKS 5; Palisade resolves names.
     Socks5,
-    /// SOCKS 5; names are resolved by the proxy.
+    /// SOCKS 5; the proxy resolves names.
     Socks5h,
 }
 
@@ -38,7 +38,7 @@ impl ProxyScheme {
     }
 }
 
-/// Where a proxy is.
+/// The host of a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProxyHost {
@@ -58,7 +58,7 @@ impl fmt::Display for ProxyHost {
     }
 }
 
-/// Who one is to a proxy. Never printed, not even for debugging.
+/// The user name and password for a proxy. Never printed, not even for debugging.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Credentials {
     /// The user, at most 255 bytes, no `:`.
@@ -73,27 +73,27 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// A proxy that connections go out through.
+/// A proxy for outgoing connections.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Proxy {
-    /// How it is spoken to.
+    /// Its protocol.
     pub scheme: ProxyScheme,
-    /// Where it is.
+    /// Its host.
     pub host: ProxyHost,
-    /// At which port.
+    /// Its port.
     pub port: u16,
-    /// Who one is to it.
+    /// The user name and password for it, if any.
     pub credentials: Option<Credentials>,
 }
 
 impl Proxy {
-    /// Whether names are the proxy's to resolve. If they aren't, where they lead is judged before.
+    /// Whether the proxy resolves names. If not, the resolved addresses are judged first.
     #[must_use]
     pub const fn resolves(&self) -> bool {
         !matches!(self.scheme, ProxyScheme::Socks5)
     }
 
-    /// As it is read, credentials and all: for files of the user's own, never for messages.
+    /// In the form that is parsed, with credentials. For files of the user's own, never for messages.
     #[must_use]
     pub fn with_credentials(&self) -> String {
         let credentials = self.credentials.as_ref().map_or_else(String::new, |who| {
@@ -113,22 +113,22 @@ impl fmt::Display for Proxy {
     }
 }
 
-/// Why a text is no proxy. None of these holds the text, which may hold a password.
+/// Why a text is no valid proxy. No variant contains the text, which may contain a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
-    /// It is no URL, or of another kind.
+    /// It is no URL, or has another scheme.
     #[error("a proxy is a URL that begins with `http://`, `socks5://` or `socks5h://`")]
     Scheme,
-    /// It has more than a host and a port.
+    /// It has a path or more.
     #[error("a proxy's URL has no path")]
     Path,
-    /// No host.
+    /// The host isn't valid.
     #[error("the proxy's host is neither a name nor an address")]
     Host,
-    /// No port.
+    /// The port is missing or isn't valid.
     #[error("a proxy's URL has a port, from 1 to 65535")]
     Port,
-    /// Credentials that can't be sent.
+    /// The credentials can't be sent.
     #[error(
         "a proxy's user and password have at most 255 bytes each, of UTF-8, no control characters; what isn't a \
          letter or digit is written `%XX`"
@@ -150,7 +150,7 @@ impl ProxyError {
 impl FromStr for Proxy {
     type Err = ProxyError;
 
-    /// `SCHEME://[USER[:PASSWORD]@]HOST:PORT`, a slash at the end perhaps.
+    /// `SCHEME://[USER[:PASSWORD]@]HOST:PORT`, optionally with a trailing slash.
     fn from_str(text: &str) -> Result<Self, ProxyError> {
         let (scheme, rest) = text.split_once("://").ok_or(ProxyError::Scheme)?;
         let known = ProxyScheme::ALL.into_iter().find(|known| known.key().eq_ignore_ascii_case(scheme));
@@ -186,14 +186,14 @@ fn read_credentials(text: &str) -> Result<Credentials, ProxyError> {
             .ok_or(ProxyError::Credentials)
     };
     let (user, password) = (read(user)?, read(password)?);
-    // What Basic authentication can't tell apart (RFC 7617).
+    // Basic authentication can't represent these (RFC 7617).
     if user.is_empty() || user.contains(':') {
         return Err(ProxyError::Credentials);
     }
     Ok(Credentials { user, password })
 }
 
-/// Without `%XX`.
+/// Decodes `%XX`.
 fn decoded(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -221,20 +221,20 @@ fn encoded(text: &str) -> String {
     out
 }
 
-/// What `network.proxy` says.
+/// The value of `network.proxy`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Upstream {
-    /// `direct`: no proxy, whatever earlier layers say.
+    /// `direct`: no proxy, whatever earlier layers state.
     Direct,
-    /// `environment`: what the caller's variables say (`HTTPS_PROXY` and the like).
+    /// `environment`: the proxy in the caller's variables (`HTTPS_PROXY` and similar ones).
     Environment,
     /// This one.
     Proxy(Proxy),
 }
 
 impl Upstream {
-    /// As it is read, credentials and all.
+    /// In the form that is parsed, with credentials.
     #[must_use]
     pub fn with_credentials(&self) -> String {
         match self {
@@ -273,14 +273,14 @@ impl Tighten for Upstream {
     }
 }
 
-/// Somebody who is asked for names.
+/// A name server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct NameServer(pub SocketAddr);
 
 impl FromStr for NameServer {
     type Err = NetworkError;
 
-    /// An address, with a port perhaps: 53 if there is none.
+    /// An address, optionally with a port. The default port is 53.
     fn from_str(text: &str) -> Result<Self, NetworkError> {
         let wrong = || NetworkError::NameServer { text: text.to_owned() };
         if let Ok(address) = text.parse::<IpAddr>() {
@@ -297,8 +297,7 @@ impl fmt::Display for NameServer {
     }
 }
 
-/// A text without what stands between `://` and `@` in it: each byte of that is a star, so that places in the text
-/// stay what they are.
+/// Masks the text between `://` and `@`: each byte becomes a star, so that offsets in the text stay valid.
 #[must_use]
 pub fn masked(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -306,7 +305,7 @@ pub fn masked(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
         out.push_str(before);
-        // A password that isn't written as it should be may hold anything but what ends the line or the text.
+        // In a malformed URL the password may contain anything except the end of the line or of the string.
         let end = after.find(['"', '\'', '\n']).unwrap_or(after.len());
         let secret = after[..end].rfind('@').unwrap_or(0);
         out.extend(std::iter::repeat_n('*', secret));

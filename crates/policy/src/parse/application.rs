@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What only profiles and features say.
+//! Parses the keys that only profiles and features have.
 
 use toml::de::{DeTable, DeValue};
 
@@ -30,7 +30,7 @@ impl Reader<'_> {
         names.into_iter().map(|(name, span)| self.sourced(name, span)).collect()
     }
 
-    /// `features` and `without`.
+    /// Parses `features` and `without`.
     pub(super) fn wants(&mut self, table: &DeTable<'_>) -> Vec<Sourced<Want>> {
         let mut wants = Vec::new();
         for (key, wanted) in [("features", true), ("without", false)] {
@@ -41,7 +41,7 @@ impl Reader<'_> {
         wants
     }
 
-    /// The keys at the top of a feature.
+    /// Parses the top-level keys of a feature.
     pub(super) fn feature(&mut self, root: &DeTable<'_>) {
         self.policy.conflicts = self.names_in(root, "conflicts");
         let Some(node) = find(root, "when") else { return };
@@ -101,7 +101,7 @@ impl Reader<'_> {
 
     pub(super) fn hooks(&mut self, name: &str, when: When, node: &Node<'_>) {
         if self.policy.layer == Layer::Project {
-            // Allowing a project to say what it may see isn't allowing it to run programs outside.
+            // A user who allows a project to state what it may access doesn't allow it to run programs outside.
             return self.error(Problem::HookNotAllowed, node.span());
         }
         let tables: Vec<&Node<'_>> = match (when, node.get_ref()) {
@@ -141,7 +141,7 @@ impl Reader<'_> {
         Some(Hook { when, runs, arguments, attach, may_fail, environment, capture })
     }
 
-    /// A list of texts in which something may be filled in.
+    /// A list of texts that may contain variables.
     fn arguments(&mut self, table: &DeTable<'_>, key: &str) -> Vec<String> {
         let Some(node) = find(table, key) else { return Vec::new() };
         let mut out = Vec::new();
@@ -154,7 +154,7 @@ impl Reader<'_> {
         out
     }
 
-    /// `[launch]`.
+    /// Parses `[launch]`.
     pub(super) fn stanza(&mut self, root: &DeTable<'_>) {
         let Some(node) = find(root, "launch") else { return };
         let Some(table) = self.table("launch", node) else { return };
@@ -179,7 +179,7 @@ impl Reader<'_> {
         });
     }
 
-    /// `[configurations]`.
+    /// Parses `[configurations]`.
     pub(super) fn configurations(&mut self, root: &DeTable<'_>) {
         let Some(node) = find(root, "configurations") else { return };
         let Some(tables) = self.table("configurations", node) else { return };
@@ -188,7 +188,8 @@ impl Reader<'_> {
             let mut known: Vec<&'static str> = vec!["features", "without"];
             known.extend(SECTIONS.iter().map(|section| section.name));
             self.refuse_unknown(table, "configurations", &known);
-            // Statements go to where those of the file go; what was there comes back after.
+            // The statements of a configuration are parsed into `self.policy.settings`. The file's own statements are
+            // restored afterwards.
             let own = std::mem::take(&mut self.policy.settings);
             self.strength = Strength::Set;
             self.sections(table);

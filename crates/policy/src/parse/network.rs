@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a file says of the network.
+//! Parses the section `[network]`.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -99,7 +99,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The host of an entry, with its place, and the reason for it.
+    /// Parses the host of an entry, with its place, and the reason.
     fn entry(
         &mut self,
         table: &DeTable<'_>,

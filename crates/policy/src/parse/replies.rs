@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program is told instead of what is.
+//! Parses replies to system calls, and the time and processors that a program sees.
 
 use toml::de::{DeTable, DeValue};
 
@@ -10,7 +10,7 @@ use crate::reply::{Action, KEYS, Question, ReplyError, SyscallReply, Written};
 use crate::value::{MOST_PROCESSORS, SyscallRule, ValueError};
 
 impl Reader<'_> {
-    /// `syscalls.answers`.
+    /// Parses `syscalls.answers`.
     pub(super) fn answers(&mut self, name: &str, node: &Node<'_>) {
         let DeValue::Array(entries) = node.get_ref() else {
             return self.wrong_type(name, "a list of tables", node.get_ref(), node.span());
@@ -55,7 +55,7 @@ impl Reader<'_> {
         Written { call, when, open, action, errno, value, to, descriptor }
     }
 
-    /// What of the same file and strength says something else.
+    /// A statement of the same file and strength that contradicts this one.
     fn contradiction(&self, answer: &SyscallReply) -> Option<ReplyError> {
         let settings = &self.policy.settings;
         let same = |other: &&Sourced<SyscallReply>| {
@@ -76,7 +76,7 @@ impl Reader<'_> {
         other.then(|| ReplyError::Denied { call: call.clone(), line: denied.origin.line })
     }
 
-    /// `process.time`.
+    /// Parses `process.time`.
     pub(super) fn time(&mut self, name: &str, node: &Node<'_>) {
         let time = match node.get_ref() {
             DeValue::String(text) => StartTime::parse(text),
@@ -84,7 +84,7 @@ impl Reader<'_> {
                 Some(seconds) => StartTime::from_seconds(seconds),
                 None => return,
             },
-            // TOML has dates of its own, with more forms than are meant here.
+            // TOML has its own dates, with more forms than are accepted here.
             DeValue::Datetime(date) => Err(ValueError::Time { text: date.to_string() }),
             other => {
                 let expected = "a time (`\"2030-01-01\"`, `\"2030-01-01T12:00:00Z\"`, seconds since 1970)";
@@ -97,7 +97,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `process.processors`.
+    /// Parses `process.processors`.
     pub(super) fn processors(&mut self, name: &str, node: &Node<'_>) {
         let Some(number) = self.integer(name, "a whole number", node) else { return };
         match u32::try_from(number).ok().filter(|number| (1..=MOST_PROCESSORS).contains(number)) {

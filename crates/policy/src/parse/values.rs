@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Single values out of the TOML tree, each of the type that its key takes.
+//! Reads single values from the TOML tree, each with the type that its key takes.
 
 use std::ops::Range;
 
@@ -96,8 +96,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A number of a user or group. The largest is one less than the type's: -1 means "no change"
-    /// to the kernel.
+    /// A number of a user or group. The largest value is excluded: -1 means "no change" to the kernel.
     pub(super) fn number(&mut self, key: &str, node: &Node<'_>) -> Option<u32> {
         let number = self.integer(key, "a whole number", node)?;
         let number = u32::try_from(number).ok().filter(|n| *n != u32::MAX);
@@ -143,7 +142,7 @@ impl Reader<'_> {
         out
     }
 
-    /// Counts an entry; says once when there are too many.
+    /// Counts an entry. Reports once if there are too many.
     pub(super) fn count(&mut self, span: &Range<usize>) -> bool {
         self.entries += 1;
         if self.entries == MOST_ENTRIES + 1 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What only profiles and features say, as text.
+//! Prints the keys that only profiles and features have.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::launch::{Made, MadeFile, Runs, When};
 use crate::layer::{Sourced, Strength};
 use crate::settings::{Configuration, LayerPolicy, Settings};
 
-/// The keys in front of all sections, and `[launch]`.
+/// Prints the keys before all sections, and `[launch]`.
 pub(super) fn top(out: &mut String, layer: &LayerPolicy) {
     let mut names = |key: &str, names: Vec<String>, always: bool| {
         if always || !names.is_empty() {
@@ -66,11 +66,11 @@ pub(super) fn configuration(out: &mut String, configuration: &Configuration) {
     put_sections(out, &prefix, &configuration.settings, Strength::Set, &Remarks::default());
 }
 
-/// A table of paths and contents.
+/// Prints a table of paths and contents.
 pub(super) fn made(from: &Settings, strength: Strength, made: Made) -> Option<String> {
     let mut files: Vec<&MadeFile> = Vec::new();
     for file in of(&from.files, strength).filter(|file| file.made == made) {
-        // A key can stand in a table once; the last statement is the one that holds.
+        // TOML allows a key only once in a table, so the last statement is printed, which wins.
         files.retain(|known| known.path != file.path);
         files.push(file);
     }
@@ -80,7 +80,7 @@ pub(super) fn made(from: &Settings, strength: Strength, made: Made) -> Option<St
     (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", ")))
 }
 
-/// Tables of hooks.
+/// Prints tables of hooks.
 pub(super) fn hooks(from: &Settings, strength: Strength, when: When) -> Vec<String> {
     let texts = |texts: &[String]| texts.iter().map(|text| string(text)).collect::<Vec<_>>().join(", ");
     of(&from.hooks, strength)

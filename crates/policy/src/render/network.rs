@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of the network, as text.
+//! Prints the section `[network]`.
 
 use super::{Value, last, of, one, string};
 use crate::layer::Strength;
@@ -14,7 +14,7 @@ pub(super) fn value(key: NetworkKey, from: &Settings, strength: Strength) -> Val
             let rules = from.hosts.iter().filter(|rule| rule.allow == allow && rule.strength == strength);
             Value::List(rules.map(entry).collect())
         }
-        // The file is its reader's own; messages show a proxy otherwise.
+        // The file is for the user alone, so it contains the credentials. Messages mask them.
         NetworkKey::Proxy => {
             one(last(&from.upstream_proxy, strength).map(|proxy| string(&proxy.with_credentials())))
         }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which answers are in force, and in which order they are tried.
+//! Sorts replies in the order in which they are tried, and finds those that are overridden.
 
 use super::SyscallReply;
 use crate::layer::{Sourced, Strength, prevailing};
 use crate::value::SyscallRule;
 
-/// The answers in the order in which they are tried.
+/// The replies in the order in which they are tried.
 ///
-/// Later layers come first, within a layer what is stated more firmly; of those, what is about certain arguments, then
-/// what keeps the call more firmly from being made, then what was stated last. An answer of a later layer than a lock's
-/// comes behind the lock unless it is firmer, and what is less firm than a later layer's lock comes behind that.
+/// Later layers come first. Inside a layer the order is: firmer statements, then replies with a condition on
+/// arguments, then replies that prevent the call more firmly, then later statements. A reply of a later layer than a
+/// lock's comes after the lock, unless it prevents the call more firmly. A reply that is less firm than a later
+/// layer's lock comes after that lock.
 pub(crate) fn in_order(stated: &[Sourced<SyscallReply>]) -> Vec<Sourced<SyscallReply>> {
     let mut all: Vec<&Sourced<SyscallReply>> = stated.iter().collect();
-    // What is said again in the same place of the order holds instead.
+    // If the same place in the order is stated twice, the later statement comes first.
     all.reverse();
     all.sort_by_key(|answer| {
         let SyscallReply { question, action } = &answer.value;
@@ -31,7 +32,7 @@ pub(crate) fn in_order(stated: &[Sourced<SyscallReply>]) -> Vec<Sourced<SyscallR
         let behind = out.iter().rposition(|lock| yields(answer, lock)).map_or(out.len(), |at| at + 1);
         out.insert(behind, answer.clone());
     }
-    // A lock that has come behind an earlier one may stand behind what is less firm, too.
+    // A lock that was moved behind an earlier lock may now stand behind less firm replies.
     for at in 0..out.len() {
         let loosens = |answer: &Sourced<SyscallReply>, lock: &Sourced<SyscallReply>| {
             lock.strength == Strength::Locked
@@ -47,7 +48,7 @@ pub(crate) fn in_order(stated: &[Sourced<SyscallReply>]) -> Vec<Sourced<SyscallR
     out
 }
 
-/// Whether an answer would loosen a lock of an earlier layer.
+/// Whether a reply would loosen a lock of an earlier layer.
 fn yields(answer: &Sourced<SyscallReply>, lock: &Sourced<SyscallReply>) -> bool {
     lock.strength == Strength::Locked
         && lock.origin.layer < answer.origin.layer
@@ -56,21 +57,21 @@ fn yields(answer: &Sourced<SyscallReply>, lock: &Sourced<SyscallReply>) -> bool 
         && answer.value.action != lock.value.action
 }
 
-/// Whether the lists of calls keep an answer from being given. `lists`: what they say of its call; `answers`: all that
-/// there are.
+/// Whether the lists of calls override a reply. `lists`: their entries for its call. `answers`: all replies.
 pub(crate) fn is_outdone(
     answer: &Sourced<SyscallReply>,
     lists: &[Sourced<SyscallRule>],
     answers: &[Sourced<SyscallReply>],
 ) -> bool {
-    // Which statement prevails is another question: a later layer may say the same again, and less firmly.
+    // The prevailing statement alone isn't enough: a later layer may repeat the refusal without the lock.
     if lists.iter().any(|said| !said.value.allow && said.strength == Strength::Locked) {
         return true;
     }
     match prevailing(lists) {
         None => false,
         Some(said) if said.value.allow => answer.strength != Strength::Locked && answer.rank() < said.rank(),
-        // The list stands in for the locks that it outdoes, so what yields to one of those yields to it.
+        // The list overrides these locks and takes their place. So a reply that would yield to one of them yields to
+        // the list.
         Some(said) => {
             let outdone = |answer: &Sourced<SyscallReply>| answer.rank() <= said.rank();
             outdone(answer) || answers.iter().any(|lock| outdone(lock) && yields(answer, lock))
@@ -108,7 +109,7 @@ mod tests {
         );
         let both = format!("{}[default.{}", set("", "ask"), answer("arg0 in 1", "deny"));
         assert_eq!(order(&[(user, &both)]), ["a: ask", "a when arg0 in 1: deny EPERM"]);
-        // A lock may be tightened, not loosened.
+        // A lock may be tightened, but not loosened.
         for (stated, expected) in [("allow", ["a: ask", "a: allow"]), ("deny", ["a: deny EPERM", "a: ask"])] {
             assert_eq!(order(&[(admin, &locked("", "ask")), (user, &set("", stated))]), expected);
         }
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(narrow, ["a when arg0 in 1: deny EPERM", "a: allow", "a: ask"]);
     }
 
-    /// The administrator's lock stands behind an earlier one, and isn't loosened by what goes before that.
+    /// The administrator's lock stands behind an earlier lock. The replies before it don't loosen it.
     #[test]
     fn a_lock_that_is_kept_back_is_one_still() {
         let answer = |when: &str, action: &str| {
@@ -160,7 +161,7 @@ mod tests {
                 assert!(!in_force(lock, answer), "{lock}: {answer}");
             }
         }
-        // Where nothing is locked the user's own answer beats the user's own default, and so does one that is as firm.
+        // Without locks, a user's reply beats the user's default, and so does a reply of the same strength.
         assert!(in_force("allow = [\"a\"]", "action = \"allow\""));
         assert!(in_force(some, "action = \"deny\""));
     }

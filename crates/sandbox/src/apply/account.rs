@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Becoming another user: whoever breaks out is an account that owns nothing of the caller's.
+//! Changes to another user before a launch. A command that escapes the sandbox then has an account that owns none of
+//! the caller's files.
 //!
-//! All of the launcher becomes that user before it looks at anything, for good, and starts anew: its home, its policy
-//! files and its kept plans are the account's. Only root can.
+//! The whole launcher changes to that user before it reads anything, and cannot change back. It executes itself again,
+//! so its home, its policy files and its kept plans are the account's. Only root can do this.
 
 use palisade_host::account::{self, AccountError, Databases};
 use rustix::fs::Access;
@@ -14,21 +15,21 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What of the caller's environment the account gets: how the terminal and the language are.
+/// The variables of the caller's environment that the account gets: they describe the terminal and the language.
 const KEPT: [&str; 5] = ["TERM", "COLORTERM", "LANG", "LANGUAGE", "TZ"];
 const KEPT_PREFIX: &[u8] = b"LC_";
 const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Why this process doesn't become the user.
+/// Why this process can't change to the user.
 #[derive(Debug, thiserror::Error)]
 pub enum BecomeError {
-    /// There is no such account.
+    /// No such account exists.
     #[error("there is no account {name:?} in /etc/passwd")]
     Unknown {
         /// Its name.
         name: String,
     },
-    /// It is root's.
+    /// The account is root's.
     #[error("{name} is root, who is nobody to run as")]
     Root {
         /// Its name.
@@ -43,7 +44,7 @@ pub enum BecomeError {
     /// The accounts can't be read.
     #[error(transparent)]
     Database(#[from] AccountError),
-    /// The kernel refuses.
+    /// The kernel refuses the change.
     #[error("can't become {name}: {source}")]
     Become {
         /// The account's name.
@@ -51,7 +52,7 @@ pub enum BecomeError {
         /// Why.
         source: rustix::io::Errno,
     },
-    /// This program can't be started anew.
+    /// This program can't be executed again.
     #[error("can't start {program:?} as {name}: {source}")]
     Start {
         /// The account's name.
@@ -63,8 +64,8 @@ pub enum BecomeError {
     },
 }
 
-/// Becomes the user called `name` and starts this program anew, as `own` with the arguments that `arguments` gives.
-/// Returns if the caller is that user already.
+/// Changes to the user called `name` and executes this program again, as `own` with the arguments that `arguments`
+/// gives. Returns if the caller is that user already.
 ///
 /// # Errors
 /// When it can't.
@@ -89,8 +90,9 @@ where
     let program = std::env::current_exe().unwrap_or_else(|_unknown| PathBuf::from(own));
     let failed = |source| BecomeError::Become { name: name.clone(), source };
     let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
-    // There is one thread. Groups first: afterwards nobody may change them. None but its own: membership is what an
-    // account would have in common with others.
+    // The process has one thread, so these calls change the whole process. Groups come first: after the change of user
+    // the process may not change them. It keeps only the account's own group: supplementary groups are what an account
+    // would have in common with other accounts.
     set_thread_groups(&[group]).map_err(failed)?;
     set_thread_res_gid(group, group, group).map_err(failed)?;
     set_thread_res_uid(user, user, user).map_err(failed)?;
@@ -104,7 +106,7 @@ where
     Err(BecomeError::Start { name, program, source: anew.exec() })
 }
 
-/// Goes where the account can be: a directory of somebody else's is no place to start in.
+/// Stays in the working directory if the account can read it, else changes to the account's home, else to `/`.
 fn enter(home: &Path) {
     if rustix::fs::access(".", Access::READ_OK | Access::EXEC_OK).is_err() {
         let _or_there = rustix::process::chdir(home).or_else(|_| rustix::process::chdir("/"));

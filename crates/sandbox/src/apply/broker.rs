@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The launcher's side of the broker: what it is given, and what is heard of it.
+//! The launcher's side of the broker: what the launcher gives to the broker, and the reports that it receives.
 
 use crate::apply::start::LaunchEvent;
 use crate::error::StartError;
@@ -23,20 +23,20 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// So many batches are heard before the launcher looks after something else.
+/// The launcher receives at most this many batches before it does other work.
 const BATCHES: usize = 16;
 
-/// What hears the broker.
+/// Receives the broker's reports.
 #[derive(Debug)]
 pub(crate) struct ReportReceiver<'p> {
     socket: OwnedFd,
     told: &'p Told<'p>,
     rules: OnceCell<Vec<NameRule>>,
-    /// Its end has been told.
+    /// `BrokerEnded` has been reported.
     ended: Cell<bool>,
-    /// Files are put in their places when they have been written.
+    /// The broker moves files into place after programs have written them.
     writing: Cell<bool>,
-    /// The thread that asked last, and its process.
+    /// The thread that made the last reported call, and its process.
     asked: Cell<(u32, u32)>,
 }
 
@@ -60,10 +60,10 @@ pub(crate) fn prepare<'p>(
     let given = given(told)?;
     let answers = told.answers.as_ref();
     let answers = answers.map(|answers| answers.told(plan.hostname.as_ref().map(|name| name.as_bytes())));
-    // 0 when it is of an outer PID namespace, which is what a `stat` file shows for it too.
+    // 0 when the session's leader is in an outer PID namespace. A `stat` file shows 0 in that case, too.
     let session = palisade_sys::process::session().unsigned_abs();
     let serve = move |station: Station| {
-        // Decoded only here, where somebody writes: most launches never get here.
+        // Decoded in the broker only, which is forked at the first call: most launches never need it.
         let Some(protected_paths) = protected_paths(&told_to_it) else { palisade_sys::process::exit_now(1) };
         let program = told_to_it.filter.instructions();
         let filter = palisade_syscall::Filter { program };
@@ -103,7 +103,7 @@ fn given(told: &Told<'_>) -> Result<Vec<OwnedFd>, StartError> {
         let failed = |source| StartError::Given { number, source };
         let given = palisade_sys::process::inherited(number).map_err(failed)?;
         let kind = FileType::from_raw_mode(rustix::fs::fstat(&given).map_err(failed)?.st_mode);
-        // By a directory of the host all others are reached.
+        // A directory of the host would make every other one reachable.
         if kind == FileType::Directory { Err(failed(Errno::ISDIR)) } else { Ok(given) }
     };
     numbers.into_iter().map(duplicate).collect()
@@ -136,8 +136,8 @@ fn terminal() -> Option<OwnedFd> {
 }
 
 impl ReportReceiver<'_> {
-    /// Passes on what has been reported. Whether there may be more: whoever reports without end mustn't keep the
-    /// launcher from everything else.
+    /// Passes on the reports that have arrived. Returns whether there may be more: a broker that reports without end
+    /// must not keep the launcher from its other work.
     pub(crate) fn hear(&self, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> bool {
         (0..BATCHES).all(|_batch| match report::receive(self.socket.as_fd()) {
             Ok(reports) => {
@@ -202,19 +202,19 @@ impl ReportReceiver<'_> {
         }
     }
 
-    /// Whether the broker has something to do when nobody is left to call.
+    /// Whether the broker still has files to move into place after the last process inside has ended.
     pub(crate) fn is_writing(&self) -> bool {
         self.writing.get()
     }
 
-    /// The broker has ended while the command hasn't.
+    /// Reports that the broker has ended although the command runs.
     pub(crate) fn ended(&self, _why: Option<Errno>, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         if !self.ended.replace(true) {
             tell(LaunchEvent::BrokerEnded);
         }
     }
 
-    /// The process that asked. A loop of refusals asks for the same one again and again.
+    /// The process that made a call. The last one is kept, because a loop of refusals comes from one thread.
     fn subject(&self, thread: u32, program: &[u8]) -> Subject {
         let (known, process) = self.asked.get();
         let process = if known == thread { process } else { process_of(thread).unwrap_or(thread) };
@@ -255,7 +255,7 @@ fn named(program: &Program) -> &[u8] {
     if program.path.is_empty() { b"a program" } else { &program.path }
 }
 
-/// The process of a thread, as the host numbers it; of one that is gone it isn't known any more.
+/// The process of a thread, as the host numbers it. `None` when the thread has ended.
 fn process_of(thread: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()

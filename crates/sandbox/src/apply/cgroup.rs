@@ -11,11 +11,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Tasks of the broker's: its process, two that receive calls, one that looks after those that wait, one that puts
-/// files in their places when they have been written.
+/// Tasks of the broker: its process, two that receive calls, one that looks after waiting calls, and one that moves
+/// files into place after they have been written.
 const BROKER: u64 = 5;
 
-/// Limits of the launcher's own group that hold beside it, too. On version 2 a group beside has the same files.
+/// Limits of the launcher's own group that must hold in a group beside it, too. On version 2 that group has the same
+/// files.
 const CARRIED_OVER: [&str; 5] = ["memory.max", "memory.high", "memory.swap.max", "pids.max", "cpu.max"];
 
 /// The groups of one launch, one for each hierarchy.
@@ -155,12 +156,12 @@ impl Groups {
         Ok(())
     }
 
-    /// For the command to join.
+    /// The groups for the command to join.
     pub(crate) fn descriptors(&self) -> &[i32] {
         &self.numbers
     }
 
-    /// For the broker to join: what it remembers is the command's doing.
+    /// The group for the broker to join: the command causes the memory that the broker uses.
     pub(crate) fn memory(&self) -> Result<Option<OwnedFd>, StartError> {
         let Some(members) = self.memory.and_then(|index| self.members.get(index)) else { return Ok(None) };
         let action = "keep the control group open for the broker";
@@ -168,8 +169,7 @@ impl Groups {
         rustix::io::fcntl_dupfd_cloexec(members, 3).map(Some).map_err(failed)
     }
 
-    /// Removes the groups. The last members may be dying still: the kernel answers "busy" until
-    /// they are gone.
+    /// Removes the groups. The last members may still be ending: the kernel answers "busy" until they are gone.
     pub(crate) fn remove(self) {
         drop(self.members);
         for path in self.made.iter().rev() {
@@ -185,7 +185,7 @@ impl Groups {
     }
 }
 
-/// Removes groups that killed launchers have left; one with members stays, the kernel sees to that.
+/// Removes groups that killed launchers left. The kernel refuses to remove a group that has members.
 fn sweep(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     for entry in entries.filter_map(Result::ok) {
@@ -197,7 +197,7 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Writes a setting in one call, as control files want it; never creates a file.
+/// Writes a setting in one call, because control files require this. Never creates a file.
 fn write(path: &Path, value: &[u8]) -> std::io::Result<()> {
     File::options().write(true).open(path)?.write_all(value)
 }

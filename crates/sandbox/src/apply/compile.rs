@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A plan's steps to the operation list that the child executes.
+//! Compiles a plan's steps to the operation list that the builder executes.
 
 use crate::plan::{Bind, IdentityKind, Origin, Plan, Step};
 use palisade_sys::landlock::Rights;
@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 type Options<'a> = [(&'a CStr, &'a CStr)];
 
-/// A private directory for everybody inside, as `/tmp` is.
+/// Options of a private directory that every process inside can use, as `/tmp` is.
 const PRIVATE: &Options<'static> = &[(c"mode", c"0755")];
-/// `newinstance` is what makes them its own on kernels before 4.7, and harmless since.
+/// Before kernel 4.7 `newinstance` makes the terminals separate from the host's. It has no effect since.
 const TERMINALS: &Options<'static> = &[(c"mode", c"0620"), (c"ptmxmode", c"0666")];
 
 /// Detached trees that only the privileged launcher can make, opened while the builder is at work.
@@ -33,8 +33,8 @@ pub(crate) struct TreeError {
 }
 
 impl Trees {
-    /// What a command of mapped identity couldn't open: the launcher may be the only one who may
-    /// pass the directories above.
+    /// The trees that a command of mapped identity can't open. Perhaps only the launcher may pass the directories above
+    /// them.
     pub(crate) fn of(plan: &Plan<'_>) -> Self {
         let mut trees = Self::default();
         if plan.identity.kind == IdentityKind::Mapped {
@@ -48,13 +48,12 @@ impl Trees {
         trees
     }
 
-    /// Where the builder finds them.
+    /// The slots in which the builder finds the trees.
     pub(crate) fn slots(&self) -> &[TreeSlot] {
         &self.slots
     }
 
-    /// Opens them and maps the owners of those that are to be mapped. They must stay open until
-    /// the launch is over.
+    /// Opens the trees, and maps owners where the plan says so. They must stay open until the launch is over.
     pub(crate) fn open(&self, plan: &Plan<'_>, namespace: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, TreeError> {
         let mut open = Vec::with_capacity(self.steps.len());
         for (&step, slot) in self.steps.iter().zip(&self.slots) {
@@ -104,7 +103,7 @@ pub(crate) fn attributes(bind: &Bind<'_>) -> Attributes {
     attributes
 }
 
-/// What operations borrow besides the plan's steps.
+/// Values that operations borrow in addition to the plan's steps.
 #[derive(Debug)]
 pub(crate) struct Given<'p> {
     /// tmpfs options of the root.
@@ -138,7 +137,7 @@ impl<'p> Given<'p> {
     }
 }
 
-/// The operations, one for each step: indices agree, so that a failure names its step.
+/// The operations, one for each step. An operation has its step's index, so a failure names the step.
 pub(crate) fn operations<'p>(
     plan: &'p Plan<'_>,
     given: &'p Given<'p>,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stopping every process inside for as long as the user is asked something.
+//! Stops every process inside while the user is asked a question.
 //!
-//! Every process inside descends from init or from the command: the kernel gives orphans of a PID namespace to its
-//! init. The broker and what else serves a launch are children of the launcher, and go on.
+//! Every process inside descends from init or from the command, because the kernel gives orphans of a PID namespace to
+//! the namespace's init. The broker and the other helper processes of a launch are children of the launcher, and
+//! continue.
 //!
-//! The signal is `SIGSTOP`, in rounds. A process with a pending `SIGSTOP` runs no more code of its own, and its
-//! `fork(2)` fails; so the next round finds only children of processes that the last round had not reached.
-//! `cgroup.freeze` would not do: a thread whose call the broker has received sleeps killably
-//! (`SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`), which keeps its group from ever becoming frozen.
+//! The signal is `SIGSTOP`, sent in rounds. A process with a pending `SIGSTOP` runs no more code of its own, and its
+//! `fork(2)` fails. So the next round finds only children of processes that the last round had not reached.
+//! `cgroup.freeze` does not work here: a thread whose call the broker has received sleeps killably
+//! (`SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV`), and its group never becomes frozen.
 
 use crate::apply::start::Running;
 use palisade_sys::wait;
@@ -18,12 +19,12 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// For so many rounds a process waits until its parent has stopped: a shell inside must not see its children stop, or it
-/// would take them for stopped jobs.
+/// For this many rounds a process gets no signal until its parent has stopped. A shell inside must not see its children
+/// stop, because it would treat them as stopped jobs.
 const PARENTS_FIRST: u32 = 32;
-/// So long a round waits for the processes that were sent the signal.
+/// How long a round waits for the processes that got the signal.
 const ROUND: Duration = Duration::from_millis(1);
-/// Two rounds in a row have to find nothing that runs: one alone could miss a process that is born behind its back.
+/// Two rounds in a row must find no running process: one round alone can miss a process that is created while it runs.
 const STILL_ROUNDS: u32 = 2;
 
 const STOP: i32 = 19;
@@ -43,12 +44,12 @@ pub enum HaltError {
     List(#[from] Errno),
 }
 
-/// Processes that are stopped until this is dropped. Those that had been stopped before stay stopped after.
+/// Processes that are stopped until this is dropped. Processes that were stopped before stay stopped.
 #[derive(Debug)]
 pub struct Halted {
-    /// What was sent the signal, in that order.
+    /// The processes that got the signal, in that order.
     stopped: Vec<Process>,
-    /// The same, by number and time of birth.
+    /// The same processes, by number and time of birth.
     known: BTreeSet<(i32, u64)>,
 }
 
@@ -62,7 +63,7 @@ pub fn halt(running: Running, deadline: Instant) -> Result<Halted, HaltError> {
     let mut halted = Halted { stopped: Vec::new(), known: BTreeSet::new() };
     let mut still = 0;
     for round in 0.. {
-        // Opened anew: a directory that was read to its end would have to be rewound.
+        // Opened again each round: a directory that was read to its end would have to be rewound.
         let proc = rustix::fs::open("/proc", flags, Mode::empty())?;
         let found = Found::list(&proc)?;
         let inside = found.below([init, running.pid]);
@@ -79,9 +80,9 @@ pub fn halt(running: Running, deadline: Instant) -> Result<Halted, HaltError> {
         for process in &inside {
             let send = match process.state {
                 State::Moving => round >= PARENTS_FIRST || !moving_now.contains(&process.parent),
-                // It stops as soon as it wakes.
+                // It stops as soon as it wakes up.
                 State::Waiting => true,
-                // The launcher stops with its command. If it hasn't, the command has stopped in this moment.
+                // The launcher stops when its command stops. If it hasn't yet, the command has stopped in this moment.
                 State::Stopped => process.pid == running.pid,
             };
             if send
@@ -103,9 +104,10 @@ impl Drop for Halted {
         let Ok(proc) = rustix::fs::open("/proc", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
             return;
         };
-        // Children before parents, and what is traced before who traces it: none sees another one stopped.
+        // Continue children before their parents, and traced processes before their tracers: no process may see another
+        // one stopped.
         for process in self.stopped.iter().rev() {
-            // The number may be another process's by now.
+            // The number may belong to another process by now.
             if Process::read(&proc, &process.pid.to_string()) == Ok(*process) {
                 let _ended_meanwhile = wait::send(process.pid, CONT);
             }
@@ -113,7 +115,7 @@ impl Drop for Halted {
     }
 }
 
-/// What a process does.
+/// Whether a process can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// It may run code of its own.
@@ -149,7 +151,7 @@ struct Stat {
 
 impl Stat {
     fn parse(text: &[u8]) -> Option<Self> {
-        // The name in front is the process's own choice, parentheses included.
+        // The name comes before these fields. The process chooses it, and it may contain parentheses.
         let end = text.iter().rposition(|byte| *byte == b')')?;
         let text = std::str::from_utf8(text.get(end + 1..)?).ok()?;
         let mut fields = text.split_ascii_whitespace();
@@ -166,7 +168,7 @@ impl Stat {
 
     fn read(directory: impl AsFd, name: &str) -> Result<Self, Errno> {
         let file = rustix::fs::openat(directory, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        // More than the fields in front that are wanted.
+        // Large enough for the fields that are read, which come first.
         let mut text = [0u8; 1024];
         let length = rustix::io::read(&file, &mut text)?;
         Self::parse(text.get(..length).unwrap_or_default()).ok_or(Errno::INVAL)
@@ -180,7 +182,7 @@ impl Process {
         Ok(Self { pid, parent, born, state })
     }
 
-    /// As [`read`](Self::read); where it has several threads the one that does most counts.
+    /// As [`read`](Self::read). If the process has several threads, the most active one decides.
     fn read_threads(proc: &OwnedFd, number: &str) -> Result<Self, Errno> {
         let pid = number.parse().map_err(|_no_number| Errno::INVAL)?;
         let Stat { mut state, parent, threads, born } = Stat::read(proc, &format!("{number}/stat"))?;
@@ -200,7 +202,7 @@ impl Process {
 
 /// Calls `with` with each number that names an entry of a directory of processes or threads.
 fn each(directory: &OwnedFd, mut with: impl FnMut(&str)) -> Result<(), Errno> {
-    // Small: what is listed is looked at before it can have ended.
+    // Small, so that each listed process is examined before it can end.
     let mut buffer = [const { MaybeUninit::<u8>::uninit() }; 256];
     let mut entries = RawDir::new(directory, &mut buffer);
     while let Some(entry) = entries.next() {
@@ -217,8 +219,9 @@ fn each(directory: &OwnedFd, mut with: impl FnMut(&str)) -> Result<(), Errno> {
 /// The processes of this host at one time.
 struct Found {
     processes: BTreeMap<i32, Process>,
-    /// None may be missing: no process ended between being listed and being looked at, nor before it was listed but
-    /// after its child, which has the smaller number when numbers begin again.
+    /// No process can be missing. One can be missing if it ended after it was listed and before it was examined, or if
+    /// it ended before it was listed and after its child was listed. The child then has the smaller number, because
+    /// numbers started again.
     complete: bool,
 }
 
@@ -227,7 +230,7 @@ impl Found {
         let mut found = Self { processes: BTreeMap::new(), complete: true };
         each(proc, |number| match Process::read_threads(proc, number) {
             Ok(process) => drop(found.processes.insert(process.pid, process)),
-            // Others' processes may be unreadable (`hidepid`). Those inside are the launcher's own.
+            // Processes of other users may be unreadable (`hidepid`). Processes inside are the launcher's own.
             Err(Errno::ACCESS | Errno::PERM) => {}
             Err(_ended) => found.complete = false,
         })?;
@@ -236,11 +239,12 @@ impl Found {
         Ok(found)
     }
 
-    /// Those below one of `roots`, and the second root, parents before children where numbers weren't used again.
+    /// The processes below one of the roots, and the second root. Parents come before children, unless numbers started
+    /// again.
     fn below(&self, [init, command]: [i32; 2]) -> Vec<Process> {
         let is_below = |process: &&Process| {
             let mut process = *process;
-            // No line of ancestors is longer than there are processes.
+            // A line of ancestors is not longer than the number of processes.
             for _ancestor in 0..=self.processes.len() {
                 if process.pid == command || process.parent == init {
                     return true;
@@ -281,7 +285,7 @@ mod tests {
         assert_eq!(inside, [11, 12, 13, 14]);
     }
 
-    /// A shell plays init; its children are a tree of two levels, one of which has been stopped before.
+    /// A shell is init in this test. Its children are a tree of two levels, and one of them was stopped before.
     #[test]
     fn all_are_stopped_and_those_go_on_that_ran() {
         let line = "sleep 600 & echo $!; sh -c 'sleep 600 & echo $!; wait' & echo $!; wait";
@@ -303,7 +307,7 @@ mod tests {
         drop(halted);
         assert_eq!(state(&numbers[0]), 'T');
         assert!(numbers[1..].iter().all(|pid| state(pid) != 'T'));
-        // No time is no success, and leaves nobody stopped.
+        // If no time is left, `halt` fails and leaves no process stopped.
         let error = halt(Running { pid: init, init: Some(init) }, Instant::now()).unwrap_err();
         assert!(matches!(error, HaltError::Moving(1..)), "{error}");
         assert!(numbers[1..].iter().all(|pid| state(pid) != 'T'));

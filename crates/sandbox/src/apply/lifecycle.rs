@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a launch does besides starting the command: it takes the home's lock, runs programs outside before, beside and
-//! after, and says what a code means.
+//! Runs the lifecycle hooks of a launch: takes the home's lock, runs programs outside before, beside and after the
+//! command, and interprets the exit code.
 
 use crate::plan::{Hook, Lifecycle, Lock};
 use palisade_policy::launch::{Capture, When};
@@ -13,10 +13,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Why a launch can't go on.
+/// Why a launch can't continue.
 #[derive(Debug, thiserror::Error)]
 pub enum LifecycleError {
-    /// Another sandbox has the home.
+    /// Another sandbox uses the home.
     #[error("another sandbox has the home {path}")]
     Locked {
         /// The lock's file.
@@ -33,7 +33,7 @@ pub enum LifecycleError {
     /// A hook can't be started.
     #[error("can't start hook {command:?}: {source}")]
     Start {
-        /// What.
+        /// The command line.
         command: String,
         /// Why.
         source: std::io::Error,
@@ -41,9 +41,9 @@ pub enum LifecycleError {
     /// A hook failed.
     #[error("hook {command:?} failed: {status}")]
     Failed {
-        /// Which.
+        /// The command line.
         command: String,
-        /// How.
+        /// How it failed.
         status: ExitStatus,
     },
     /// The log can't be written.
@@ -54,7 +54,7 @@ pub enum LifecycleError {
         /// Why.
         source: std::io::Error,
     },
-    /// What the command prints can't be given to a hook.
+    /// A hook can't receive the command's output.
     #[error("can't give the command's output to a hook: {source}")]
     Capture {
         /// Why.
@@ -79,7 +79,7 @@ impl LifecycleError {
 }
 
 impl Lifecycle<'_> {
-    /// Whether the launcher has something to do while the command runs, or after.
+    /// Whether the launcher has work while the command runs, or after its end.
     #[must_use]
     pub fn needs_launcher(&self) -> bool {
         self.lock.is_some()
@@ -89,26 +89,26 @@ impl Lifecycle<'_> {
             || self.trace
     }
 
-    /// What an exit code means: some count as success.
+    /// Interprets an exit code: some codes count as success.
     #[must_use]
     pub fn code(&self, code: u8) -> u8 {
         if self.ignore_exit.contains(&code) { 0 } else { code }
     }
 }
 
-/// As long those who hear the command may go on after its end.
+/// How long a hook that receives the command's output may run after the command's end.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A log that is larger is put aside, in the place of the one before.
+/// A larger log is renamed. It replaces the log that was renamed before.
 const LARGEST_LOG: u64 = 16 << 20;
 
-/// What accompanies a sandbox while it lives.
+/// The helper processes and the lock that a sandbox has while it lives.
 #[derive(Debug)]
 pub struct Company<'c> {
     lifecycle: &'c Lifecycle<'c>,
-    /// Those beside it, and whether they end by themselves when nothing more is printed.
+    /// The helper processes, and whether each one ends by itself when its input ends.
     attached: Vec<(Child, bool)>,
     parent: Option<Child>,
-    /// Standard output and error before somebody was given them, the last first.
+    /// The original standard output and error, from before hooks received them; the last first.
     taken: Vec<(Capture, OwnedFd)>,
     _lock: Option<OwnedFd>,
 }
@@ -116,8 +116,8 @@ pub struct Company<'c> {
 impl<'c> Company<'c> {
     /// Takes the lock and runs what is to run before.
     ///
-    /// # Errors
-    /// When the lock can't be had or a hook fails that mustn't. What was started is ended then.
+    /// # Errors When the lock is held, or when a hook fails that must not fail. Processes that were started are ended
+    /// then.
     pub fn begin(lifecycle: &'c Lifecycle<'c>) -> Result<Self, LifecycleError> {
         let lock = lifecycle.lock.as_ref().map(take).transpose()?;
         let mut company =
@@ -131,7 +131,7 @@ impl<'c> Company<'c> {
         Ok(company)
     }
 
-    /// Has what is printed added to a file, by `tee`, which goes on where a thread of ours couldn't.
+    /// Appends the output to a file by `tee`, because `tee` continues where a thread of the launcher couldn't.
     fn log(&mut self, file: &Path) -> Result<(), LifecycleError> {
         let failed = |source| LifecycleError::Log { path: file.to_string_lossy().into_owned(), source };
         prepare_log(file).map_err(failed)?;
@@ -179,7 +179,7 @@ impl<'c> Company<'c> {
         }
     }
 
-    /// Puts a hook's input in the place of a standard stream, which the command inherits.
+    /// Replaces a standard stream with a hook's input. The command inherits it.
     fn capture(&mut self, capture: Capture, input: &OwnedFd) -> Result<(), LifecycleError> {
         let failed = |source| LifecycleError::Capture { source };
         let before = match capture {
@@ -200,10 +200,10 @@ impl<'c> Company<'c> {
         self.parent.as_ref().and_then(|child| i32::try_from(child.id()).ok())
     }
 
-    /// Ends what accompanied the sandbox, and runs what is to run after.
+    /// Ends the helper processes, and runs the hooks that come after.
     ///
     /// # Errors
-    /// When a hook fails that mustn't.
+    /// When a hook fails that must not fail.
     pub fn end(mut self) -> Result<(), LifecycleError> {
         self.part();
         for hook in self.lifecycle.hooks.iter().filter(|hook| hook.when == When::After) {
@@ -224,7 +224,7 @@ impl<'c> Company<'c> {
             };
         }
         for (mut child, ends) in self.attached.drain(..).rev() {
-            // Who hears the command hears its end, and has something to say to that.
+            // A hook that receives the output sees its end, and gets time to react to the end.
             let patience = Instant::now() + if ends { PATIENCE } else { Duration::ZERO };
             while ends && matches!(child.try_wait(), Ok(None)) && Instant::now() < patience {
                 std::thread::sleep(Duration::from_millis(2));
@@ -239,7 +239,7 @@ impl<'c> Company<'c> {
     }
 }
 
-/// Whoever leaves early leaves nobody behind.
+/// On drop: ends and reaps the helper processes.
 impl Drop for Company<'_> {
     fn drop(&mut self) {
         self.part();
@@ -294,7 +294,7 @@ fn take(lock: &Lock<'_>) -> Result<OwnedFd, LifecycleError> {
     }
 }
 
-/// Makes a log's directory, and puts a large log aside.
+/// Makes a log's directory, and renames a large log.
 fn prepare_log(file: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
     if let Some(directory) = file.parent() {
@@ -303,6 +303,6 @@ fn prepare_log(file: &Path) -> std::io::Result<()> {
     if std::fs::metadata(file).is_ok_and(|found| found.len() > LARGEST_LOG) {
         std::fs::rename(file, file.with_extension("log.1"))?;
     }
-    // Made here, for nobody else to read.
+    // Created here, so that no other user can read it.
     std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file).map(drop)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a plan covers and others may uncover, and the refresher that keeps it covered.
+//! Starts the mask refresher for the paths that a plan covers and that programs of the host may uncover.
 
 use crate::apply::compile::attributes;
 use crate::error::StartError;
@@ -39,7 +39,7 @@ fn filter() -> Result<Vec<palisade_sys::seccomp::Instruction>, palisade_syscall:
     Ok(compile(&rules, Arch::NATIVE)?.program)
 }
 
-/// What is to stay covered of what a step masks.
+/// The mask of a step, if it must be renewed.
 fn mask_of(step: &Step<'_>) -> Option<Mask> {
     let Step::Bind(bind) = step else { return None };
     if !bind.renewed {

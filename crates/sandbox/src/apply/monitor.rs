@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Watching over a command: signals, the terminal, its end and the end of everything inside.
+//! Watches over a command: passes signals on, shares the terminal, and handles the end of the command and of everything
+//! inside.
 
 use crate::apply::broker::ReportReceiver;
 use crate::apply::start::LaunchEvent;
@@ -12,10 +13,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The user is being asked something, and the command is stopped meanwhile: its shell needn't know.
+/// The user is being asked, and the command is stopped meanwhile. The launcher must not stop with it, so its shell sees
+/// nothing.
 static ASKING: AtomicBool = AtomicBool::new(false);
 
-/// Says whether the user is being asked: then it is of no consequence that the command stops.
+/// Says whether the user is being asked. While this is so, the monitor ignores that the command stops.
 pub fn set_asking(asking: bool) {
     ASKING.store(asking, Ordering::Release);
 }
@@ -30,7 +32,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The exit code that stands for it: 128 + signal, as shells have it.
+    /// The exit code of this outcome: 128 + signal for a signal, as in shells.
     #[must_use]
     pub fn code(self) -> u8 {
         let code = match self {
@@ -44,10 +46,10 @@ impl Outcome {
 /// How the command shares the terminal with its launcher.
 #[derive(Debug)]
 pub(crate) enum Terminal {
-    /// There is none, or the launcher isn't in its foreground: nothing to hand over.
+    /// There is no terminal, or the launcher isn't in its foreground: there is nothing to hand over.
     Apart,
-    /// The command is in the launcher's process group, as a member of its pipeline: what the
-    /// terminal sends reaches both. Only what processes send is passed on. The terminal, if it could be opened.
+    /// The command is in the launcher's process group, as a member of its pipeline. Signals of the terminal reach both,
+    /// so the launcher passes on only signals that processes send. Holds the terminal, if it could be opened.
     Together(Option<OwnedFd>),
     /// The command's group is the terminal's foreground group.
     HandedOver {
@@ -55,20 +57,20 @@ pub(crate) enum Terminal {
         terminal: OwnedFd,
         /// The group that had it before: the launcher's.
         group: rustix::process::Pid,
-        /// The command has it now. While the launcher is in the background it hasn't, and must not
+        /// The command has the terminal now. While the launcher is in the background the command hasn't, and must not
         /// take it from the shell.
         held: std::cell::Cell<bool>,
     },
 }
 
 impl Terminal {
-    /// Decides by what standard input and the controlling terminal are.
+    /// Decides by the standard input and the controlling terminal.
     pub(crate) fn examine(signals_are_scoped: bool) -> Self {
         let input = rustix::stdio::stdin();
         let Some(own) = rustix::process::Pid::from_raw(palisade_sys::process::group()) else {
-            // The group is of an outer PID namespace (`unshare --pid`): once handed over, the
-            // terminal couldn't be given back to what has no number here. `tcgetpgrp` answers
-            // `EOPNOTSUPP` when the foreground group has none either.
+            // The group is of an outer PID namespace (`unshare --pid`), so it has no number here. The launcher could
+            // hand the terminal over, but couldn't give it back. `tcgetpgrp` answers `EOPNOTSUPP` when the foreground
+            // group has no number here either.
             let foreground = rustix::termios::tcgetpgrp(input) == Err(Errno::OPNOTSUPP);
             return if foreground && signals_are_scoped { Self::Together(None) } else { Self::Apart };
         };
@@ -80,9 +82,9 @@ impl Terminal {
             }
             return Self::Apart;
         }
-        // Input from elsewhere, but perhaps a terminal at hand: `ls | palisade run -- less`.
-        // Another group couldn't read from it. Only where Landlock keeps signals inside, since
-        // kill(0) reaches the whole group.
+        // Standard input is not the terminal, but there may be a controlling terminal: `ls | palisade run -- less`. The
+        // command could not read from it in another group. The command stays in this group only where Landlock keeps
+        // signals inside, because kill(0) reaches the whole group.
         let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC | rustix::fs::OFlags::NOCTTY;
         match rustix::fs::open("/dev/tty", flags, rustix::fs::Mode::empty()) {
             Ok(terminal)
@@ -127,7 +129,7 @@ impl Terminal {
     }
 }
 
-/// Who keeps the broker, and what is heard of it.
+/// The helper processes of a launch, and the state of their reports.
 #[derive(Debug)]
 pub(crate) struct SupervisorState<'e> {
     /// The broker stub's process, until it has been reaped.
@@ -137,10 +139,12 @@ pub(crate) struct SupervisorState<'e> {
     unheard: bool,
     buses: Buses<'e>,
     gateway: Gateway<'e>,
-    /// The refresher, until it has been reaped, and what ends everything inside when it fails.
+    /// The mask refresher, until it has been reaped. Init is ended when the refresher fails, which ends everything
+    /// inside.
     refresher: Option<i32>,
     init: Option<i32>,
-    /// What the sandbox ends with, until it has ended, and what is told to end then if there is no init.
+    /// The process that the sandbox ends with, until it has ended. Its end ends init, or the command if there is no
+    /// init.
     parent: Option<i32>,
     command: i32,
 }
@@ -166,16 +170,16 @@ impl<'e> SupervisorState<'e> {
         }
     }
 
-    /// Something has arrived: a report, a connection, or word of a filter that is ready.
+    /// A descriptor is readable: a report, a connection, or a message that a bus's filter is ready.
     fn hear(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         self.unheard = self.receiver.is_some_and(|receiver| receiver.hear(tell));
         self.buses.look(self.command, tell);
         self.unheard |= self.gateway.look(tell);
     }
 
-    /// Takes the next signal; `EAGAIN` when something is to be looked at that sends none.
+    /// Takes the next signal. Returns `EAGAIN` when it is time to look at sources that send no signal.
     fn next_signal(&self, started: &Started) -> Result<Signal, Errno> {
-        // No signal comes for what has arrived already.
+        // Data that has arrived already sends no signal.
         let patience = if self.unheard { Some(std::time::Duration::ZERO) } else { self.buses.patience() };
         started.memory.while_resting(|| match patience {
             Some(patience) => wait::next_signal_within(patience),
@@ -183,7 +187,7 @@ impl<'e> SupervisorState<'e> {
         })
     }
 
-    /// A child has changed: perhaps this one.
+    /// A child has changed its state. Checks each helper process.
     fn look(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         if let Some(parent) = self.parent
             && has_ended(parent)
@@ -195,7 +199,7 @@ impl<'e> SupervisorState<'e> {
             && let Ok(Some(change @ (Change::Exited(_) | Change::Killed(_)))) = wait::poll(refresher)
         {
             self.refresher = None;
-            // It ends well only when init has ended.
+            // It exits with 0 only after init has ended.
             if change != Change::Exited(0) {
                 if let Some(init) = self.init {
                     let _dead_already = wait::send(init, libc_signal::KILL);
@@ -210,7 +214,7 @@ impl<'e> SupervisorState<'e> {
         self.gateway.reap(tell);
         let Some(process) = self.process else { return };
         match wait::poll(process) {
-            // Nobody is left who could call, says the kernel; the command's end is on its way.
+            // Exit code 0: the kernel reported that no process is left that can make a call. The command's end follows.
             Ok(Some(Change::Exited(0))) => self.process = None,
             Ok(Some(Change::Exited(_) | Change::Killed(_))) => {
                 self.process = None;
@@ -224,7 +228,7 @@ impl<'e> SupervisorState<'e> {
     }
 }
 
-/// Whether a child has ended; whoever started it hears of that all the same.
+/// Whether a child has ended. The child isn't reaped, so the code that started it still gets its status.
 fn has_ended(child: i32) -> bool {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -242,10 +246,10 @@ pub(crate) fn watch(
     state: &mut SupervisorState<'_>,
     tell: &mut dyn FnMut(LaunchEvent<'_>),
 ) -> Result<Outcome, Errno> {
-    // Somebody may have asked before the kernel was told to send signals.
+    // A request may have arrived before the kernel was told to send signals.
     state.unheard = state.gateway.look(tell);
     if state.parent.is_some() {
-        // Its end may have come before signals were blocked.
+        // The parent may have ended before signals were blocked.
         state.look(tell);
     }
     loop {
@@ -267,14 +271,14 @@ pub(crate) fn watch(
             continue;
         }
         state.look(tell);
-        // One signal may stand for several children: ask until there is nothing new.
+        // One signal may stand for several children, so poll until there are no more changes.
         while let Some(change) = wait::poll(started.command)? {
             match change {
                 Change::Exited(code) => return Ok(end(terminal, Outcome::Exited(code))),
                 Change::Killed(signal) => return Ok(end(terminal, Outcome::Killed(signal))),
                 Change::Stopped(_) if ASKING.load(Ordering::Acquire) => {}
                 Change::Stopped(signal) => {
-                    // What isn't stopped with the command may write its first name meanwhile.
+                    // A process that isn't stopped with the command may write its first protected name meanwhile.
                     started.memory.while_resting(|| stop(started.command, terminal, signal))?;
                 }
                 Change::Continued => {}
@@ -288,25 +292,26 @@ fn end(terminal: &Terminal, outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// What reaches the launcher is meant for the command.
+/// Passes a signal on: what reaches the launcher is meant for the command.
 fn pass_on(command: i32, terminal: &Terminal, signal: wait::Signal) {
-    // Keys reach the foreground group; the command is in it, or the launcher wouldn't have got
-    // the signal either.
+    // Keys reach the foreground group. The command is in it, because otherwise the launcher would not have got the
+    // signal either.
     if signal.by_kernel && !matches!(terminal, Terminal::Apart) {
         return;
     }
-    // After setpgid the command leads its group; what was sent to a job is for all of it.
+    // After setpgid the command leads its group. A signal that was sent to a job is for the whole group.
     let target = if terminal.own_group() { -command } else { command };
     if wait::send(target, signal.number) == Err(Errno::SRCH) {
         let _ended_meanwhile = wait::send(command, signal.number);
     }
 }
 
-/// The command has stopped: so does the launcher, for its shell to see, and both go on together.
+/// The command has stopped. The launcher stops, too, so that its shell sees a stopped job. Later both continue
+/// together.
 fn stop(command: i32, terminal: &Terminal, signal: i32) -> Result<(), Errno> {
     terminal.give_back();
     wait::raise_default(signal)?;
-    // Continued, perhaps in the background: the terminal is the command's only if it is ours.
+    // Continued, perhaps in the background: the command gets the terminal only if the launcher's group has it.
     if let Terminal::HandedOver { terminal: descriptor, group, .. } = terminal
         && rustix::termios::tcgetpgrp(descriptor).is_ok_and(|foreground| foreground == *group)
     {
@@ -319,7 +324,7 @@ fn stop(command: i32, terminal: &Terminal, signal: i32) -> Result<(), Errno> {
     }
 }
 
-/// What init has as children; opened while the command runs, when time costs nothing.
+/// Init's list of children. It is opened while the command runs, when the time doesn't delay the launch.
 #[derive(Debug)]
 pub(crate) struct Children(Option<OwnedFd>);
 
@@ -332,18 +337,18 @@ impl Children {
         }))
     }
 
-    /// Whether there is none. After the command's end every other process inside descends from
-    /// init, because orphans become its children before their parent's end is reported.
+    /// Whether init has no children. After the command's end every other process inside descends from init, because
+    /// orphans become its children before their parent's end is reported.
     fn none(&self) -> bool {
         let mut byte = [0u8; 1];
         self.0.as_ref().is_some_and(|children| rustix::io::pread(children, &mut byte[..], 0) == Ok(0))
     }
 }
 
-/// How often is looked whether the last process has ended. The kernel tells nobody outside of orphans' ends.
+/// How often the launcher looks whether the last process has ended. The kernel reports the end of orphans only to init.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// After the command's end: waits for the last process inside, or for a signal that asks for an end.
+/// After the command's end: waits for the last process inside, or for a signal that requests the end.
 pub(crate) fn linger(
     started: &Started,
     children: &Children,
@@ -368,11 +373,11 @@ pub(crate) fn linger(
     }
 }
 
-/// So long the broker has for putting the last files in their places.
+/// How long the broker may take to move the last files into place.
 const LAST_FILES: Duration = Duration::from_secs(1);
 const SHORT_LOOK: Duration = Duration::from_micros(500);
 
-/// Whether a process has ended, at the latest after `patience`.
+/// Whether a process ends within `patience`.
 fn ends_within(process: i32, patience: Duration) -> bool {
     let until = Instant::now() + patience;
     while matches!(wait::poll(process), Ok(None)) {
@@ -384,11 +389,11 @@ fn ends_within(process: i32, patience: Duration) -> bool {
     true
 }
 
-/// Ends what is left inside once the command has ended.
+/// Ends the processes that are left inside after the command's end.
 ///
-/// Killing init makes the kernel kill every process of the PID namespace. When init is the only
-/// one left, its own end is of no consequence, and isn't waited for: tearing down its namespaces
-/// takes 100 µs that nobody needs to see.
+/// Killing init makes the kernel kill every process of the PID namespace. When init is the only process left, the
+/// launcher doesn't wait for its end: the kernel takes 100 µs to remove the namespaces, and the result doesn't depend
+/// on that.
 pub(crate) fn finish(
     started: Started,
     children: &Children,
@@ -399,7 +404,8 @@ pub(crate) fn finish(
     state.buses.end();
     state.hear(tell);
     let last = state.process.filter(|_| state.receiver.is_some_and(ReportReceiver::is_writing));
-    // First, for it to end meanwhile; but for a broker that ends by itself when nobody is left to call.
+    // Killed first, so that they end meanwhile. A broker that still writes files isn't killed: it ends by itself when
+    // no process is left that can make a call.
     for process in
         [state.process.filter(|process| Some(*process) != last), state.refresher].into_iter().flatten()
     {
@@ -428,14 +434,15 @@ pub(crate) fn finish(
         let _reaped = wait::blocking(builder);
     }
     state.gateway.end(tell);
-    // Nobody is left who would report more.
+    // No process is left that could report more, so this loop ends.
     loop {
         state.hear(tell);
         if !state.unheard {
             break;
         }
     }
-    // By itself, and not as it ends when nobody is left: the command's end came before that was heard of.
+    // Exit code 1 or more: the broker failed by itself. It did not end because no process was left. The launcher
+    // noticed the command's end before this failure.
     if let (Some(Ok(Change::Exited(1..))), Some(receiver)) = (reaped, state.receiver) {
         receiver.ended(None, tell);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Applying a plan: the last things that depend on the moment, then the launch.
+//! Applies a plan: reads what depends on the moment of the launch, then launches and waits.
 
 use crate::apply::broker;
 use crate::apply::cgroup::Groups;
@@ -33,25 +33,25 @@ use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// What the caller gives besides the plan.
+/// What the caller gives in addition to the plan.
 #[derive(Debug)]
 pub struct Invocation<'a> {
     /// The command and its arguments.
     pub command: &'a [Text<'a>],
-    /// Which variables stay, the command line's wishes included.
+    /// Which variables stay, with the options of the command line applied.
     pub environment: &'a Filter,
     /// Record when each part was done.
     pub timings: bool,
-    /// Nobody has to hear of the command's end but the caller's parent: without namespaces and
-    /// control groups the command may take the caller's place.
+    /// Only the caller's parent needs the command's end: without namespaces and control groups the command may replace
+    /// the caller's process.
     pub may_replace: bool,
-    /// A process that the sandbox ends with.
+    /// A process whose end ends the sandbox.
     pub parent: Option<i32>,
-    /// What serves a filtered network, in a process of its own.
+    /// The function that serves a filtered network, in a process of its own.
     pub serve_network: ServeNetwork,
     /// The launch's number.
     pub number: Number,
-    /// What the user calls it.
+    /// The name that the user gives the launch.
     pub name: Option<&'a Name>,
 }
 
@@ -69,32 +69,32 @@ pub struct Report {
 pub struct Running {
     /// The command's process id on the host.
     pub pid: i32,
-    /// Init's.
+    /// Init's process id.
     pub init: Option<i32>,
 }
 
-/// What is told while the command runs.
+/// Events that are reported while the command runs.
 #[derive(Debug)]
 pub enum LaunchEvent<'h> {
-    /// It runs.
+    /// The command runs.
     Started(Running, Number),
     /// The broker refused to write a protected name.
     Refused {
-        /// What, and why.
+        /// The call, and why it was refused.
         event: &'h Event,
         /// The rule.
         rule: &'h NameRule,
     },
-    /// Something was refused that no protected name is about: a name by how it is shown, a system call, or a connection to
-    /// a socket of others.
+    /// A refusal that isn't about a protected name: of a path by its view, of a system call, or of a connection to a
+    /// socket of a process outside.
     Denied(&'h Event),
-    /// The command used something, for the first time in this way; only while it is being learned.
+    /// The command used a path or an address, for the first time in this way. Only while it is being learned.
     Used {
-        /// How.
+        /// How it was used.
         how: Used,
-        /// What came of it.
+        /// The result.
         came: Came,
-        /// The path inside; of the network an address and port.
+        /// The path inside; for the network an address and port.
         path: &'h Path,
         /// The name of the thread.
         program: &'h [u8],
@@ -108,67 +108,67 @@ pub enum LaunchEvent<'h> {
     },
     /// A call that wasn't learned was refused.
     Unlearned {
-        /// Which, and whose.
+        /// The call, and the process that made it.
         event: &'h Event,
         /// The call.
         call: Syscall,
     },
-    /// Somebody has to say whether a call that wasn't learned may be made.
+    /// The user must decide whether a call that wasn't learned may be made.
     Asked {
-        /// Which, and whose.
+        /// The call, and the process that made it.
         question: &'h Unanswered<'h>,
         /// Where the [`Answer`](palisade_syscall::broker::report::Answer) goes.
         answers: BorrowedFd<'h>,
     },
-    /// A repository was made in a tree of the host; this is its directory of git's own.
+    /// A repository was made in a tree of the host. This is the path of its `.git` directory.
     Repository(&'h Path),
-    /// The broker couldn't do what it should have allowed.
+    /// The broker couldn't carry out a call that the rules allow.
     Overload {
         /// The call.
         call: &'h str,
         /// Why.
         source: Errno,
     },
-    /// So many reports didn't arrive.
+    /// This number of reports didn't arrive.
     Lost(u64),
-    /// A name that was to stay covered could not be covered again, for this reason; everything inside has been ended. None: the
-    /// refresher, which covers them, was killed.
+    /// A name that must stay covered could not be covered again, for this reason; everything inside has been ended.
+    /// `None`: the mask refresher itself was killed.
     Uncovered(Option<Errno>),
     /// The broker has ended; calls that write names fail from here on.
     BrokerEnded,
-    /// What the process tells that serves the network ([`Invocation::serve_network`]).
+    /// A report of the process that serves the network ([`Invocation::serve_network`]).
     Network {
-        /// What.
+        /// The report.
         told: &'h Told,
-        /// Where it is told something ([`crate::network::gateway::instruct`]).
+        /// Where instructions to that process go ([`crate::network::gateway::instruct`]).
         control: BorrowedFd<'h>,
     },
-    /// Connections can't be led to where names are checked: only programs that ask a proxy get anywhere.
+    /// Connections can't be led to the gateway: only programs that use a proxy can connect.
     Unled(Errno),
-    /// What the user has answered before can't be had: they are asked again.
+    /// The user's earlier approvals can't be read: the user is asked again.
     Unanswered(&'h crate::network::approvals::ApprovalsError),
-    /// It runs, and isn't in the registry.
+    /// The command runs, but the registry has no entry for it.
     Unlisted(&'h RegistryError),
-    /// Nobody serves the network any more; whoever asks is refused.
+    /// The process that serves the network has ended. Every request is refused from here on.
     NetworkEnded(&'h str),
-    /// What stands before a message bus has ended, or never began to.
+    /// The filter of a message bus has ended, or couldn't be started.
     Bus {
-        /// Which.
+        /// The bus.
         which: BusName,
         /// Why.
         why: &'h str,
-        /// It isn't tried again.
+        /// It isn't started again.
         last: bool,
     },
 }
 
-/// Where a search for a command goes when the environment says nothing.
+/// Where a command is searched for when the environment has no `PATH`.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 /// Applies the plan and waits for the command's end.
 ///
 /// # Errors
-/// When the command couldn't be started; nothing is left then.
+/// When the command couldn't be started; no process is left then.
 pub fn run(
     plan: &Plan<'_>,
     invocation: &Invocation<'_>,
@@ -177,13 +177,13 @@ pub fn run(
     apply(plan, invocation, None, tell)
 }
 
-/// What the filter of a bus is given when it is started.
+/// What a bus's filter gets when it is started.
 pub(crate) struct Attended {
-    /// The number of the launch that it is for.
+    /// The number of the launch that the filter belongs to.
     pub(crate) number: String,
     /// The socket that it serves.
     pub(crate) socket: OwnedFd,
-    /// Where that launch hears that it does.
+    /// The socket by which the filter tells that launch that it is ready.
     pub(crate) control: OwnedFd,
 }
 
@@ -228,7 +228,7 @@ fn apply(
         proc_is_ours()?;
     }
     let terminal = if replace {
-        // The caller's place has a terminal already.
+        // The command replaces the caller's process, which has its terminal already.
         Terminal::Together(None)
     } else if plan.terminal {
         let scoped = plan
@@ -294,7 +294,7 @@ fn apply(
         plan.listing.as_ref().map(|listing| Entry::write(listing, &launched)).transpose()
     };
     if replace {
-        // Afterwards nobody is left who could.
+        // Written before the replacement: no process is left afterwards that could write it.
         let _entry = told(list(rustix::process::getpid().as_raw_pid(), None, true), tell);
         let failure = palisade_sys::launch::replace(&launch);
         let _restored = palisade_sys::wait::set_signal_mask(signal_mask);
@@ -323,7 +323,7 @@ fn apply(
     let started = started?;
 
     let stamps = started.stamps;
-    // While the command already runs; whoever hears that it does finds it.
+    // Written while the command already runs, but before `Started` is reported: a reader of that event finds the entry.
     let entry = list(started.command, started.init, false);
     let entry = told(entry, tell);
     tell(LaunchEvent::Started(Running { pid: started.command, init: started.init }, invocation.number));
@@ -345,7 +345,7 @@ fn apply(
     Ok(Report { outcome, stamps })
 }
 
-/// An entry of the registry; why there is none is told.
+/// An entry of the registry. Reports why there is none.
 fn told(entry: Result<Option<Entry>, RegistryError>, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> Option<Entry> {
     entry.unwrap_or_else(|error| {
         if error.is_told() {
@@ -355,8 +355,8 @@ fn told(entry: Result<Option<Entry>, RegistryError>, tell: &mut dyn FnMut(Launch
     })
 }
 
-/// Refuses directories as standard streams, and lists those that the command may open again by
-/// name (`/dev/stdout`), which Landlock would otherwise refuse for files outside the view.
+/// Refuses directories as standard streams. Lists the streams that the command may open again by name (`/dev/stdout`):
+/// Landlock would otherwise refuse this for files outside the view.
 fn inspect_streams() -> Result<Vec<(i32, Rights)>, StartError> {
     let streams = [
         ("standard input", rustix::stdio::stdin()),
@@ -391,7 +391,7 @@ fn inspect_streams() -> Result<Vec<(i32, Rights)>, StartError> {
 
 /// A variable of the command's environment.
 enum Variable {
-    /// As it was inherited, in place.
+    /// Inherited, and used in place.
     Inherited(&'static CStr),
     /// Made here.
     Made(Text<'static>),
@@ -421,7 +421,7 @@ fn environment(filter: &Filter) -> Result<Vec<Variable>, StartError> {
     Ok(variables)
 }
 
-/// The paths to try for a command.
+/// The paths at which a command may be.
 fn candidates(name: &Text<'_>, variables: &[Variable]) -> Result<Vec<Text<'static>>, StartError> {
     if name.as_bytes().contains(&b'/') {
         return Ok(vec![Text::new(name.as_bytes())?]);
@@ -433,7 +433,8 @@ fn candidates(name: &Text<'_>, variables: &[Variable]) -> Result<Vec<Text<'stati
         variables.iter().rev().find_map(|variable| variable.as_c_str().to_bytes().strip_prefix(b"PATH="));
     let mut candidates = Vec::new();
     for directory in path.unwrap_or(DEFAULT_PATH).split(|byte| *byte == b':') {
-        // An empty entry means the working directory; from PATH nobody wants that.
+        // An empty entry means the working directory. It is skipped, because no user wants a command from there by way
+        // of `PATH`.
         if !directory.is_empty() {
             candidates.push(Text::new([directory, b"/", name.as_bytes()].concat())?);
         }
@@ -455,8 +456,8 @@ fn namespaces(wanted: &[Namespace]) -> Namespaces {
     })
 }
 
-/// Numbers of processes are the launcher's own; whatever looks them up in `/proc` needs one of the
-/// same PID namespace. After `unshare --pid` it isn't until somebody mounts it.
+/// Requires that `/proc` shows the launcher's own PID namespace, because the launcher looks processes up there by
+/// number. After `unshare --pid` this isn't so until a process mounts `/proc` again.
 fn proc_is_ours() -> Result<(), StartError> {
     let mut shown = [0u8; 16];
     let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self", &mut shown);

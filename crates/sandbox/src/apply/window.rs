@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The size that the kernel keeps of the terminal's window, which programs inside can set (`TIOCSWINSZ`).
+//! Restores the size that the kernel keeps of the terminal's window. Programs inside can set this size (`TIOCSWINSZ`).
 //!
-//! Nothing tells such a size from one that the user has given the window meanwhile. So where it is one that no window has
-//! after the command's end the terminal is asked, about which the programs inside can't do anything any more. Other sizes
-//! stay: to ask takes away what has been typed meanwhile, and to resize the window is nothing unusual.
+//! The launcher can't distinguish such a size from one that the user gave the window meanwhile. So it acts only on a
+//! size that no real window has: after the command's end it asks the terminal, whose answer programs inside can't
+//! influence any more. Other sizes stay, for two reasons: the query discards what the user has typed meanwhile, and a
+//! resized window is common.
 
 use crate::apply::monitor::Terminal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,15 +12,15 @@ use rustix::termios::{OptionalActions, Winsize};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// So long the terminal's first answer may take.
+/// How long the terminal may take for its first answer.
 const FIRST: Duration = Duration::from_millis(500);
-/// After so long without another byte there are no more answers.
+/// After this long without another byte there are no more answers.
 const NEXT: Duration = Duration::from_millis(50);
-/// Moves the cursor as far as it goes, asks where it is, and moves it back. Scroll region and origin mode, which would
-/// keep it from the last line, are reset; the mode comes back with the cursor.
+/// Moves the cursor as far as possible, asks for its position, and moves it back. Scroll region and origin mode would
+/// keep the cursor from the last line, so both are reset. The mode is restored with the cursor.
 const ASK: &[u8] = b"\x1b7\x1b[?6l\x1b[r\x1b[9999;9999H\x1b[6n\x1b8";
 
-/// The rows and columns of the smallest window in which anybody works.
+/// The rows and columns of the smallest window that a user can work in.
 const SMALLEST: (u16, u16) = (4, 20);
 
 /// The size before the command was started.
@@ -30,7 +31,7 @@ pub(crate) struct Window<'t> {
 }
 
 impl<'t> Window<'t> {
-    /// The present one of a terminal that the launcher has in common with its command.
+    /// The present size of a terminal that the launcher shares with its command.
     pub(crate) fn of(terminal: &'t Terminal) -> Option<Self> {
         let terminal = match terminal {
             Terminal::HandedOver { terminal, .. } | Terminal::Together(Some(terminal)) => terminal.as_fd(),
@@ -40,8 +41,8 @@ impl<'t> Window<'t> {
         Some(Self { terminal, before })
     }
 
-    /// Puts an unusable size right. Where the terminal doesn't answer, the size is that of before. Whatever
-    /// has been typed meanwhile is lost then.
+    /// Corrects an unusable size. If the terminal doesn't answer, the size from before the command is set. What the
+    /// user has typed meanwhile is lost then.
     pub(crate) fn restore(self) {
         let Ok(now) = rustix::termios::tcgetwinsize(self.terminal) else { return };
         let unusable = now.ws_row < SMALLEST.0 || now.ws_col < SMALLEST.1;
@@ -58,13 +59,13 @@ impl<'t> Window<'t> {
         let _gone = rustix::termios::tcsetwinsize(self.terminal, right);
     }
 
-    /// In the background it is another job's.
+    /// Whether the launcher's group has the terminal. In the background the terminal is another job's.
     fn is_ours(&self) -> bool {
         let own = rustix::process::Pid::from_raw(palisade_sys::process::group());
         own.is_some() && rustix::termios::tcgetpgrp(self.terminal).ok() == own
     }
 
-    /// The rows and columns that the terminal says it has.
+    /// The rows and columns that the terminal reports.
     fn ask(&self) -> Option<(u16, u16)> {
         let before = rustix::termios::tcgetattr(self.terminal).ok()?;
         let mut raw = before.clone();
@@ -75,11 +76,11 @@ impl<'t> Window<'t> {
         size(&answers?)
     }
 
-    /// What the terminal answers, to questions of the command's, too.
+    /// The terminal's answers, including those to queries of the command.
     fn answers(&self) -> Vec<u8> {
         let mut all = Vec::new();
         let mut wait = FIRST;
-        // Who types without end isn't read without end.
+        // A limit: a user who types without end must not keep the launcher reading.
         while all.len() < 1 << 16 {
             let mut polled = [PollFd::from_borrowed_fd(self.terminal, PollFlags::IN)];
             let Ok(patience) = Timespec::try_from(wait) else { break };
@@ -102,8 +103,8 @@ fn same(one: Winsize, other: Winsize) -> bool {
     fields(one) == fields(other)
 }
 
-/// The last position in what a terminal has answered: the answers come in the order of the questions, and the command's
-/// were first.
+/// The last position in the terminal's answers. Answers come in the order of the queries, and the command's queries
+/// came first.
 fn size(answers: &[u8]) -> Option<(u16, u16)> {
     answers.split(|byte| *byte == 0x1b).rev().find_map(|answer| {
         let (position, _rest) = std::str::from_utf8(answer).ok()?.strip_prefix('[')?.split_once('R')?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses of message buses, as the D-Bus specification has them.
+//! Reads and writes addresses of message buses, in the form of the D-Bus specification.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ fn one(entry: &str, runtime: Option<&Path>) -> Option<Address> {
     None
 }
 
-/// `%2f` is a slash.
+/// Decodes escapes: `%2f` is a slash.
 fn unescaped(value: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
@@ -56,7 +56,7 @@ fn unescaped(value: &str) -> Option<Vec<u8>> {
     (!out.is_empty() && !out.contains(&0)).then_some(out)
 }
 
-/// The address of a socket by its key (`path`, `abstract`) and name.
+/// Writes the address of a socket from its key (`path`, `abstract`) and name.
 pub(crate) fn unix(key: &str, name: &[u8]) -> String {
     let mut out = format!("unix:{key}=");
     for byte in name {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a filter lets through: the policy's lists as arguments of `xdg-dbus-proxy`.
+//! Converts the policy's lists to arguments of `xdg-dbus-proxy`: what a filter lets through.
 
 use crate::plan::BusName;
 use palisade_policy::word::{List, is_filled_bus_name};
 use palisade_policy::{Context, Policy, template};
 use std::borrow::Cow;
 
-/// Who implements the portals, and where.
+/// The bus name and object of the service that implements the portals.
 const DESKTOP: &str = "org.freedesktop.portal.Desktop";
 const DESKTOP_PATH: &str = "/org/freedesktop/portal/desktop";
-/// Who hands out documents, and where.
+/// The bus name and object of the service that gives access to documents.
 const DOCUMENTS: &str = "org.freedesktop.portal.Documents";
 const DOCUMENTS_PATH: &str = "/org/freedesktop/portal/documents";
-/// Portals that are the second one's.
+/// Portals that the document service implements.
 const OF_DOCUMENTS: [&str; 2] = ["Documents", "FileTransfer"];
 
 /// The lists of a bus by their options.
@@ -43,7 +43,7 @@ pub(crate) fn arguments(
 ) -> Vec<String> {
     let mut arguments = vec!["--filter".to_owned()];
     for (option, list) in lists(bus) {
-        // Of names only, but for those that narrow what is done with one.
+        // Values are filled in only in the name. The part behind `=`, which narrows the rule, stays as it is.
         for entry in policy.list(*list) {
             let (name, rule) = match entry.value.split_once('=') {
                 Some((name, rule)) => (name, format!("={rule}")),
@@ -66,8 +66,8 @@ pub(crate) fn arguments(
     arguments
 }
 
-/// What those portals need and no more: their own methods and signals, the objects by which they answer, what tells
-/// their versions.
+/// The rules that these portals need, and no more: their methods and signals, the objects by which they answer, and
+/// their version properties.
 fn portals_of(portals: &[String]) -> Vec<String> {
     let (documents, desktop): (Vec<&String>, Vec<&String>) =
         portals.iter().partition(|portal| OF_DOCUMENTS.contains(&portal.as_str()));
@@ -79,7 +79,7 @@ fn portals_of(portals: &[String]) -> Vec<String> {
         let mut interfaces: Vec<String> =
             portals.iter().map(|portal| format!("org.freedesktop.portal.{portal}.*@{path}")).collect();
         if name == DESKTOP {
-            // Below: each question and each session is an object of its own.
+            // Each request and each session is an object of its own, below this path.
             for interface in ["Request", "Session"] {
                 interfaces.push(format!("org.freedesktop.portal.{interface}.*@{path}/*"));
             }
@@ -137,7 +137,7 @@ mod tests {
                       /org/freedesktop/portal/desktop";
         assert!(arguments.iter().any(|argument| argument == camera), "{arguments:?}");
         assert!(!arguments.iter().any(|argument| argument.contains(DOCUMENTS)));
-        // What is filled in can't become something else.
+        // A value that is filled in can't add an argument.
         context.environment.insert("WHAT".into(), "x --own=org.y".into());
         let arguments = super::arguments(BusName::Session, &policy, &context, &mut notes);
         assert!(!arguments.iter().any(|argument| argument.contains("org.y")), "{arguments:?}");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The launcher of a filtered bus: starts the filter in a sandbox of its own, and hands it the socket at which those
-//! wait who have connected.
+//! The D-Bus proxy launcher: starts a bus's filter in a sandbox of its own and gives it the listening socket, with
+//! connections queued.
 //!
-//! `xdg-dbus-proxy` makes its own socket and can't be given one. So its filter passes on `bind` and `listen`: when it
-//! binds, its socket is replaced by the one that is there already, and it goes on none the wiser. Nothing has to be
-//! relayed, and the first connection is as good as any other (ADR 0020).
+//! `xdg-dbus-proxy` makes its own socket and can't be given one. So its seccomp filter passes on `bind` and `listen`:
+//! when it binds, the broker replaces its socket by the existing one, and the proxy continues without noticing this. No
+//! bytes have to be relayed, and the first connection is served like every other one (ADR 0020).
 
 use crate::apply::start::{self, Attended, Invocation};
 use crate::bus::proxy::READY;
@@ -22,10 +22,10 @@ use std::fs::File;
 use std::io::{IoSliceMut, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Why nobody is served.
+/// Why a bus can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum AttendError {
-    /// It wasn't started by a launcher.
+    /// A launcher didn't start this process.
     #[error("standard input is no launcher's: {source}")]
     NoLauncher {
         /// What the kernel said.
@@ -42,21 +42,21 @@ pub enum AttendError {
     Start(#[from] StartError),
 }
 
-/// Serves a bus until the filter ends, or the launcher whose socket standard input is.
+/// Serves a bus until the filter ends, or until the launcher at the other end of standard input ends.
 ///
 /// # Errors
 /// When it can't.
 pub fn attend() -> Result<(), AttendError> {
     let lost = |source| AttendError::NoLauncher { source };
-    // Before the launcher is asked for anything: if it ends in between, there is nobody to ask.
+    // Set before the launcher is asked for anything: if the launcher ends in between, this process ends, too.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(lost)?;
     let control = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).map_err(lost)?;
     let (number, socket, plan) = receive(&control).map_err(lost)?;
-    // What is standard input here would be the filter's.
+    // Standard input is the control socket. The filter must not inherit it.
     let nothing = rustix::fs::open("/dev/null", OFlags::RDWR, Mode::empty()).map_err(lost)?;
     rustix::stdio::dup2_stdin(&nothing).map_err(lost)?;
     drop(nothing);
-    // The working directory is taken along as a mount: one that is always there, and nobody's.
+    // The working directory is mounted inside, too. This one always exists, and holds no files of a user.
     rustix::process::chdir("/proc/self/fd").map_err(lost)?;
 
     let unreadable = |reason: String| AttendError::Plan { reason };
@@ -74,7 +74,7 @@ pub fn attend() -> Result<(), AttendError> {
         serve_network: crate::network::gateway::nobody,
         may_replace: false,
         parent: None,
-        // Part of a launch that is listed.
+        // Not listed: it is part of a launch that is listed.
         number: Number::now(),
         name: None,
     };
@@ -82,7 +82,7 @@ pub fn attend() -> Result<(), AttendError> {
     Ok(())
 }
 
-/// What the launcher has sent: the launch's number, the socket, the plan.
+/// Receives from the launcher: the launch's number, the socket, the plan.
 fn receive(control: &OwnedFd) -> Result<(String, OwnedFd, OwnedFd), Errno> {
     let mut number = [0u8; 32];
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -102,7 +102,8 @@ fn receive(control: &OwnedFd) -> Result<(String, OwnedFd, OwnedFd), Errno> {
     }
 }
 
-/// Who answers the filter's `bind` and `listen`. `reports` is where the launcher hears that it is ready.
+/// The broker that answers the filter's `bind` and `listen`. `reports` is the socket on which it tells the launcher
+/// that the filter is ready.
 pub(crate) fn broker(socket: OwnedFd, reports: OwnedFd) -> Result<Broker, StartError> {
     let failed = |source| StartError::Launch { action: "open /proc for a bus's filter", source };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -113,7 +114,7 @@ pub(crate) fn broker(socket: OwnedFd, reports: OwnedFd) -> Result<Broker, StartE
     Ok(Broker::new(Box::new(serve), proc, reports, Some(socket)))
 }
 
-/// Answers until the filter listens; later calls fail, there being nobody to answer them.
+/// Answers until the filter listens. Later calls of these two fail, because this broker has ended.
 fn hand_over(station: &Station, bind: Option<u32>, listen: Option<u32>) {
     let Some(socket) = &station.extra else { return };
     loop {
@@ -131,7 +132,7 @@ fn hand_over(station: &Station, bind: Option<u32>, listen: Option<u32>) {
                 .map_or_else(Reply::Error, |()| Reply::Value(0));
             let _it_has_ended = station.listener.answer(call.id, answer);
         } else if called == listen {
-            // It listens already, and for more at once than it would.
+            // The socket listens already, with a longer queue than the filter asks for.
             let answered = station.listener.answer(call.id, Reply::Value(0));
             if answered.is_ok() {
                 let _launcher_has_ended = rustix::net::send(&station.reports, READY, SendFlags::NOSIGNAL);

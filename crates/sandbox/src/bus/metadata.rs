@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What xdg-desktop-portal looks up of a launch that has portals: `$XDG_RUNTIME_DIR/.flatpak/NUMBER`, in Flatpak's form.
+//! Instance metadata of a launch that has portals: `$XDG_RUNTIME_DIR/.flatpak/NUMBER`, in Flatpak's form.
 //!
-//! It finds the number in the filter's `/.flatpak-info`, and here a process of the sandbox: since 1.20 there is no
-//! portal without that, before some (`Realtime`, `GameMode`) need it. As with Flatpak a lock on `.ref` tells that the
-//! launch lives: what one leaves that was killed is removed by the next, or by Flatpak.
+//! xdg-desktop-portal reads the number from the filter's `/.flatpak-info`, and reads a process of the sandbox here.
+//! Since 1.20 no portal works without this; before, some needed it (`Realtime`, `GameMode`). As with Flatpak, a lock on
+//! `.ref` says that the launch is alive. If a launch is killed, the next launch or Flatpak removes its directory.
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The runtime that it is said to have: nobody else's is called so.
+/// The name of the runtime that the metadata states. It is unique to Palisade.
 pub(crate) const RUNTIME: &str = "palisade.Host";
 
 const FILES: [&str; 4] = ["info", "pid", "bwrapinfo.json", ".ref"];
@@ -23,8 +23,8 @@ pub(crate) struct InstanceMetadata {
 }
 
 impl InstanceMetadata {
-    /// Makes it, for the application `id` whose command is process `command`. Nothing where it can't be made: then
-    /// portals may not know the application, which they tell it.
+    /// Makes the directory, for the application `id` whose command is process `command`. Returns `None` if it can't be
+    /// made. Portals may then not know the application, and report that to it.
     pub(crate) fn make(number: &str, id: &str, command: i32) -> Option<Self> {
         let runtime =
             std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute())?;
@@ -63,7 +63,7 @@ impl Drop for InstanceMetadata {
     }
 }
 
-/// Takes the lock by which others tell that somebody lives here.
+/// Takes the lock that says that the launch is alive.
 fn lock(directory: &Path, make: bool) -> Option<OwnedFd> {
     let make = if make { OFlags::CREATE | OFlags::EXCL } else { OFlags::empty() };
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | make;
@@ -79,7 +79,7 @@ fn remove(directory: &Path) {
     let _others_files = fs::remove_dir(directory);
 }
 
-/// Removes what launches left that couldn't.
+/// Removes directories of launches that were killed.
 fn remove_stale(all: &Path) {
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
         let directory = entry.path();

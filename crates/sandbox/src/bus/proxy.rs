@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The launcher's side of filtered buses: sockets at which nobody answers until somebody connects.
+//! The launcher's side of filtered buses: listening sockets without a server until a process connects.
 //!
-//! The kernel keeps connections waiting at a socket that listens. The first makes it send a signal, which the monitor
-//! takes among the others, and only then is anything started: a *launcher* (`launcher`), a launcher for
-//! `xdg-dbus-proxy`, which is given that very socket with everybody who waits at it. If the filter isn't ready in time
-//! those who wait are sent away, and the next connection tries again. Nobody ever gets past it.
+//! The kernel queues connections at a listening socket. The first connection makes the kernel send a signal, which the monitor
+//! receives with its other signals. Only then a D-Bus proxy launcher (module `launcher`) is started. It starts `xdg-dbus-proxy`
+//! and gives it that same socket, with connections queued. If the filter isn't ready in time, the queued connections are
+//! closed, and the next connection tries again. No connection reaches the bus without the filter.
 
 use crate::apply::start::LaunchEvent;
 use crate::bus::metadata::InstanceMetadata;
@@ -26,21 +26,21 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the launcher says when those who wait are being served.
+/// What the D-Bus proxy launcher sends when the filter serves the socket.
 pub(crate) const READY: &[u8] = b"ready";
-/// How this program is called to be one.
+/// The argument that makes this program a D-Bus proxy launcher.
 pub const ATTEND: &str = "--palisade-attend-bus";
-/// How long those who connect wait for the filter.
+/// How long queued connections wait for the filter.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// A filter that has failed so often in a row isn't tried again.
+/// After this number of failures in a row the filter isn't started again.
 const ATTEMPTS: u32 = 3;
-/// One that served as long has not failed.
+/// A filter that served for this long counts as not failed.
 const STEADY: Duration = Duration::from_secs(1);
-/// As many are sent away at once, and so often: 4096 may wait at a socket (`net.core.somaxconn`), while a process may
-/// have 1024 descriptors.
+/// How many connections are closed at once, and how often: 4096 may be queued at a socket (`net.core.somaxconn`), while
+/// a process may have 1024 descriptors.
 const BATCH: usize = 256;
 const BATCHES: usize = 16;
-/// As much of what a failing filter says is kept.
+/// How many bytes of a failing filter's messages are kept.
 const WORDS: u64 = 4096;
 
 /// The filtered buses of a launch.
@@ -53,7 +53,7 @@ pub(crate) struct Buses<'p> {
     instance: Option<InstanceMetadata>,
 }
 
-/// What is at a bus's socket.
+/// A bus's socket, and the process that serves it.
 #[derive(Debug)]
 struct Door {
     state: State,
@@ -62,13 +62,13 @@ struct Door {
 
 #[derive(Debug)]
 enum State {
-    /// Nobody: the kernel tells when somebody connects.
+    /// No filter runs. The kernel sends a signal when a process connects.
     Alone,
-    /// Somebody waits, the launcher is at work.
+    /// A connection is queued, and the filter is being started.
     Opening { launcher: ProxyLauncher, until: Instant },
-    /// Whoever connects is served.
+    /// The filter serves connections.
     Open { launcher: ProxyLauncher, since: Instant },
-    /// Nobody ever will be.
+    /// The filter failed for the last time. Connections are refused.
     Shut,
 }
 
@@ -80,7 +80,7 @@ struct ProxyLauncher {
 }
 
 impl ProxyLauncher {
-    /// Ends it, and with it everything it has started.
+    /// Ends the D-Bus proxy launcher, and with it everything that it started.
     fn end(&mut self) {
         let _dead_already = self.child.kill();
         let _reaped = self.child.wait();
@@ -90,7 +90,7 @@ impl ProxyLauncher {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The last thing that it or the filter said.
+    /// The last line that it or the filter printed.
     fn last_words(&self) -> String {
         let mut bytes = [0u8; 4096];
         let length = self.words.read_at(&mut bytes, 0).unwrap_or(0);
@@ -101,7 +101,7 @@ impl ProxyLauncher {
 }
 
 impl<'p> Buses<'p> {
-    /// Makes the sockets of a plan's buses; of one without, nothing at all.
+    /// Makes the sockets of a plan's buses. Makes nothing for a plan without buses.
     pub(crate) fn open(plan: &'p Plan<'_>) -> Result<Self, StartError> {
         if plan.buses.is_empty() {
             return Ok(Self::default());
@@ -121,17 +121,17 @@ impl<'p> Buses<'p> {
         Ok(buses)
     }
 
-    /// The sockets, which the builder gives their names.
+    /// The sockets, which the builder binds to their paths.
     pub(crate) fn sockets(&self) -> &[OwnedFd] {
         &self.sockets
     }
 
-    /// The number by which portals tell this launch from others.
+    /// The number by which portals distinguish this launch from others.
     pub(crate) fn number(&self) -> &str {
         &self.number
     }
 
-    /// How long nothing has to be done that no signal tells of.
+    /// The time until the next task of which no signal tells.
     pub(crate) fn patience(&self) -> Option<Duration> {
         let ends = self.doors.iter().filter_map(|door| match &door.state {
             State::Opening { until, .. } => Some(until.saturating_duration_since(Instant::now())),
@@ -140,17 +140,17 @@ impl<'p> Buses<'p> {
         ends.min()
     }
 
-    /// A process has ended: perhaps a launcher.
+    /// A child has ended: perhaps a D-Bus proxy launcher.
     pub(crate) fn reap(&mut self, command: i32, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         if self.doors.iter().any(|door| !matches!(door.state, State::Alone | State::Shut)) {
             self.look(command, tell);
         }
     }
 
-    /// Looks who has connected, who is ready, and who has ended.
+    /// Checks for new connections, filters that became ready, and filters that ended.
     pub(crate) fn look(&mut self, command: i32, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         for nth in 0..self.doors.len() {
-            // What one look comes to may call for the next.
+            // One check may make another one necessary.
             while self.look_at(nth, command, tell) {}
         }
     }
@@ -182,7 +182,7 @@ impl<'p> Buses<'p> {
                     Err(Errno::AGAIN | Errno::INTR) if late => {
                         format!("it isn't ready after {} s", PATIENCE.as_secs())
                     }
-                    // It has ended, and so has what it started.
+                    // It has ended, and so has everything that it started.
                     _ => launcher.last_words(),
                 };
                 launcher.end();
@@ -202,7 +202,7 @@ impl<'p> Buses<'p> {
         }
     }
 
-    /// Starts the launcher.
+    /// Starts the D-Bus proxy launcher.
     fn begin(&mut self, nth: usize, command: i32, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> bool {
         let (Some(bus), Some(socket)) = (self.plan.get(nth), self.sockets.get(nth)) else { return false };
         if let Some(id) = &bus.portals
@@ -224,7 +224,7 @@ impl<'p> Buses<'p> {
         }
     }
 
-    /// The filter has ended. Says why; who waits for it is sent away, unless it may be another's turn.
+    /// The filter has ended: reports why. If `away`, queued connections are closed; otherwise a new filter may serve them.
     fn fail(&mut self, nth: usize, why: &str, away: bool, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> bool {
         let (Some(bus), Some(socket)) = (self.plan.get(nth), self.sockets.get(nth)) else { return false };
         let Some(door) = self.doors.get_mut(nth) else { return false };
@@ -232,12 +232,12 @@ impl<'p> Buses<'p> {
         let last = door.failures >= ATTEMPTS;
         tell(LaunchEvent::Bus { which: bus.which, why, last });
         if last {
-            // Refused from now on, rather than left waiting.
+            // Connections are refused from now on, and aren't left waiting.
             door.state = State::Shut;
             let _nobody_listens = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
         }
         if away || last {
-            // Those who wait now, and only then told: who connects again at once isn't among them.
+            // Accepted now and closed together at the end: a client that connects again at once isn't among them.
             let next = || rustix::net::accept_with(socket, SocketFlags::CLOEXEC).ok();
             let batch = || std::iter::from_fn(next).take(BATCH).collect::<Vec<OwnedFd>>();
             let _sent_away = (0..BATCHES).take_while(|_nth| batch().len() == BATCH).count();
@@ -245,18 +245,18 @@ impl<'p> Buses<'p> {
         !last && self.wait_again(nth)
     }
 
-    /// Has the kernel tell of the next connection.
+    /// Arms the kernel's signal for the next connection.
     fn wait_again(&mut self, nth: usize) -> bool {
         let (Some(door), Some(socket)) = (self.doors.get_mut(nth), self.sockets.get(nth)) else {
             return false;
         };
         let armed = wait::signal_when_readable(socket.as_fd());
         door.state = if armed.is_ok() { State::Alone } else { State::Shut };
-        // Somebody may have come just before.
+        // A connection may have arrived just before, so the caller checks again.
         armed.is_ok()
     }
 
-    /// Ends what has been started. Nobody is left inside who could connect.
+    /// Ends the filters. No process is left inside that could connect.
     pub(crate) fn end(&mut self) {
         for door in &mut self.doors {
             if let State::Opening { launcher, .. } | State::Open { launcher, .. } = &mut door.state {
@@ -269,7 +269,7 @@ impl<'p> Buses<'p> {
     }
 }
 
-/// Whoever leaves early leaves nobody behind.
+/// On drop: ends and reaps the helper processes.
 impl Drop for Buses<'_> {
     fn drop(&mut self) {
         self.end();
@@ -282,13 +282,13 @@ fn is_readable(socket: &OwnedFd) -> bool {
     poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// A number that no other launch has: Flatpak's are random and of 32 bits, too.
+/// A number that no other launch has. As with Flatpak's numbers, it is random and has 32 bits.
 fn number() -> String {
     let hash = std::hash::RandomState::new().build_hasher().finish();
     (hash >> 32).to_string()
 }
 
-/// Starts a launcher for those who wait at `socket`.
+/// Starts a D-Bus proxy launcher for the connections that are queued at `socket`.
 fn start(bus: &Bus<'_>, socket: &OwnedFd, number: &str) -> std::io::Result<ProxyLauncher> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -310,7 +310,7 @@ fn start(bus: &Bus<'_>, socket: &OwnedFd, number: &str) -> std::io::Result<Proxy
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null())
         .stderr(Stdio::from(their_words))
-        // What is typed at a terminal is meant for the command.
+        // A process group of its own: keys at the terminal send signals to the command only.
         .process_group(0)
         .spawn()?;
     let launcher = ProxyLauncher { child, control: ours, words };
@@ -318,7 +318,7 @@ fn start(bus: &Bus<'_>, socket: &OwnedFd, number: &str) -> std::io::Result<Proxy
     Ok(launcher)
 }
 
-/// A file of bounded size: what doesn't fit can't be written, and nobody waits for a reader.
+/// A file of bounded size. Text beyond that size can't be written, so a writer never waits for a reader.
 fn words() -> std::io::Result<(File, OwnedFd)> {
     let file = rustix::fs::memfd_create("palisade-words", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::ftruncate(&file, WORDS)?;

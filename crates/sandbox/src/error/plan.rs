@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why no plan could be made.
+//! The reasons why a plan can't be made.
 
 use super::quoted;
 use palisade_host::walk::WalkError;
@@ -9,13 +9,13 @@ use palisade_text::Show as _;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// No plan could be made; nothing was started.
+/// No plan could be made; no process was started.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The policy can't be applied here.
     #[error("can't resolve the policy: {0}")]
     Resolve(#[from] palisade_policy::resolve::ResolveError),
-    /// Facts about the user can't be had.
+    /// Facts about the user can't be read.
     #[error("can't find out who you are: {0}")]
     Account(#[from] palisade_host::account::AccountError),
     /// A rule names a path that doesn't exist.
@@ -26,7 +26,7 @@ pub enum PlanError {
         /// The rule.
         rule: Box<PathRule>,
     },
-    /// Something is to be mounted where nothing is, in a tree that isn't ours to change.
+    /// A mount needs an existing mount point, and this tree of the host has none there. Palisade doesn't change that tree.
     #[error("can't mount anything at {path:?}: there is no {host:?} to mount it on")]
     NoMountPoint {
         /// The place inside.
@@ -34,7 +34,7 @@ pub enum PlanError {
         /// The host's path that shows there.
         host: PathBuf,
     },
-    /// A walk for a glob failed.
+    /// The search for the matches of a glob failed.
     #[error("can't look for what {rule} names: {source}")]
     Walk {
         /// The rule.
@@ -42,10 +42,10 @@ pub enum PlanError {
         /// Why.
         source: WalkError,
     },
-    /// What the broker is told, or a plan in the plan, can't be encoded.
+    /// The broker's part of the plan, or a plan inside the plan, can't be encoded.
     #[error("can't encode a part of the plan: {0}")]
     Encode(#[from] postcard::Error),
-    /// A rule would let the command change what Palisade itself obeys.
+    /// A rule would let the command change files that Palisade itself obeys.
     #[error("{rule} would make {place:?} writable, which Palisade itself obeys")]
     OwnPlace {
         /// The rule.
@@ -53,7 +53,7 @@ pub enum PlanError {
         /// The place.
         place: PathBuf,
     },
-    /// The view shows what a program needs, and there is none.
+    /// The view `closure` shows what a program needs, and no program is named.
     #[error("the view closure shows what a program needs, and no program is named")]
     NoProgram,
     /// A profile's program isn't there.
@@ -61,20 +61,20 @@ pub enum PlanError {
     NotInstalled {
         /// The profile.
         profile: String,
-        /// What was looked for.
+        /// The paths that were tried.
         tried: Vec<String>,
         /// The package that brings it.
         package: Option<String>,
     },
-    /// What a profile requires isn't there.
+    /// A path that a profile requires doesn't exist.
     #[error("{path} isn't there, which {origin} requires")]
     Required {
-        /// What.
+        /// The path.
         path: String,
         /// Where it is required.
         origin: palisade_policy::Origin,
     },
-    /// A home is to be kept, and nobody says by which name.
+    /// A home is to be kept, and no name for it is given.
     #[error("home.policy ({origin}) needs a name for the home")]
     NamelessHome {
         /// Where it is stated.
@@ -104,7 +104,7 @@ pub enum PlanError {
         /// Why.
         source: palisade_policy::value::ValueError,
     },
-    /// A command may have made a link on the way to what is granted.
+    /// A sandboxed command may have made a link on the way to the granted path.
     #[error(
         "can't grant {rule}: the link {} leads to {}, and a sandboxed command may have made it, because {} is writable",
         link.shown(), target.shown(), writable.shown()
@@ -112,16 +112,16 @@ pub enum PlanError {
     Link {
         /// The link.
         link: PathBuf,
-        /// Where the granted path leads by it.
+        /// The target of the granted path through the link.
         target: PathBuf,
-        /// The writable tree that it lies in.
+        /// The writable tree that the link lies in.
         writable: PathBuf,
         /// The path was to be writable.
         write: bool,
         /// The rule.
         rule: Box<PathRule>,
     },
-    /// A rule allows less than another one, by a link that a sandboxed command may move.
+    /// A rule allows less than another one, and its path passes a link that a sandboxed command may move.
     #[error(
         "can't keep to {rule}: the link {} leads to {}, and a sandboxed command may move the link, because {} is writable",
         link.shown(), target.shown(), writable.shown()
@@ -129,21 +129,21 @@ pub enum PlanError {
     MovableLink {
         /// The link.
         link: PathBuf,
-        /// Where the path leads by it.
+        /// The target of the path through the link.
         target: PathBuf,
-        /// The writable tree that it lies in.
+        /// The writable tree that the link lies in.
         writable: PathBuf,
-        /// What states the rule on the command line.
+        /// The option of the command line that states the rule.
         option: &'static str,
         /// The rule.
         rule: Box<PathRule>,
     },
-    /// A link leads to what another rule refuses.
+    /// A link leads to a path that another rule refuses.
     #[error("can't grant {rule}: the link {} leads to {}, and {other} refuses that", link.shown(), target.shown())]
     LinkAround {
         /// The link.
         link: PathBuf,
-        /// Where the granted path leads by it.
+        /// The target of the granted path through the link.
         target: PathBuf,
         /// The path was to be writable.
         write: bool,
@@ -152,7 +152,7 @@ pub enum PlanError {
         /// The rule that refuses.
         other: Box<PathRule>,
     },
-    /// It can't be told what the program needs.
+    /// The files that the program needs can't be determined.
     #[error("can't tell what {command:?} needs: {source}")]
     Needs {
         /// The command.
@@ -179,13 +179,13 @@ pub enum PlanError {
     /// A name of a system call is unknown.
     #[error("system calls: {0}")]
     Syscalls(#[from] palisade_syscall::Error),
-    /// A call can't be answered as the policy says.
+    /// The policy states a syscall reply that can't be given.
     #[error("{0}")]
     Answer(#[source] crate::filter::replies::Impossible),
-    /// What was learned can't be read.
+    /// The learned system calls can't be read.
     #[error(transparent)]
     Learned(#[from] palisade_syscall::store::StoreError),
-    /// Only what was learned may be called, and nothing was.
+    /// Only learned system calls are allowed, and none was learned.
     #[error(
         "no system calls were ever learned for {:?}, and only what was learned may be called",
         shown(profile)
@@ -193,16 +193,16 @@ pub enum PlanError {
     NothingLearned {
         /// The profile, or the program's identity.
         profile: String,
-        /// A profile that is called like the program: an older palisade kept what commands called by that name.
+        /// A profile with the program's name: an older Palisade stored calls of commands under that name.
         former: Option<String>,
     },
-    /// Calls are kept for a program, and there is none.
+    /// Learned calls are stored by program, and the command's program doesn't exist.
     #[error("there is no program {name:?} whose system calls could be told")]
     NoSuchProgram {
         /// The command's first word.
         name: OsString,
     },
-    /// Calls are kept for a program, and it can't be told which one it is.
+    /// Learned calls are stored by program, and this program can't be identified.
     #[error("can't tell which program {path:?} is, by which system calls are kept: {source}")]
     Unidentified {
         /// The program.
@@ -218,26 +218,26 @@ pub enum PlanError {
         /// What is missing.
         reason: String,
     },
-    /// An argument names a link that leads to what the launch has nothing to do with.
+    /// An argument names a link that leads out of the paths of this launch.
     #[error(
         "can't pass {target:?}: the link {link:?} leads out to it, and a sandboxed command may have made the link"
     )]
     PassedLink {
         /// The link.
         link: PathBuf,
-        /// What is passed by it.
+        /// The target that is passed through the link.
         target: PathBuf,
-        /// The option that shows it all the same; else the lock that forbids it.
+        /// The option that shows the target anyway; otherwise the lock that forbids it.
         option: Result<String, Option<Box<PathRule>>>,
     },
-    /// An argument names what the policy refuses.
+    /// An argument names a path that the policy refuses.
     #[error("can't pass {path:?}: {rule}")]
     PassedRefused {
-        /// What.
+        /// The path.
         path: PathBuf,
         /// The rule.
         rule: Box<PathRule>,
-        /// The option that shows it all the same; else the lock that forbids it.
+        /// The option that shows the path anyway; otherwise the lock that forbids it.
         option: Result<String, Option<Box<PathRule>>>,
     },
     /// A string holds a null byte.
@@ -291,7 +291,7 @@ impl PlanError {
                 let option = if *write { "--rw" } else { "--ro" };
                 let target = quoted(&target.to_string_lossy());
                 match (other.strength, other.origin.layer) {
-                    // Nothing that the user says changes it.
+                    // A lock: no option of the user changes it.
                     (palisade_policy::Strength::Locked, _) => format!("palisade explain {target}"),
                     (_, palisade_policy::Layer::CommandLine) => "leave out one of the two options".to_owned(),
                     _ => format!("palisade run {option} {target} …   # says it of the target itself"),

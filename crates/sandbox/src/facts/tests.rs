@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the planner asks of the host, on a host that changes.
+//! Tests of the facts that the planner reads, on a host that changes meanwhile.
 
 use super::*;
 
 #[test]
 fn roots_configuration_is_not_the_callers() {
     if !rustix::process::geteuid().is_root() {
-        // Only root can give a directory away.
+        // Only root can change the owner of a directory.
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -26,7 +26,7 @@ fn tree() -> (tempfile::TempDir, PathBuf, Facts) {
     let base = home.path().canonicalize().unwrap().join("w");
     std::fs::create_dir_all(base.join("first/a")).unwrap();
     std::os::unix::fs::symlink("nowhere", base.join("second")).unwrap();
-    // By then the kernel's clock tells a change from what was before.
+    // After this time the kernel's clock distinguishes a change from what was before.
     std::thread::sleep(Duration::from_millis(50));
     let environment = Environment::from_iter([("HOME", home.path())]);
     let facts = Facts::gather(environment, base.clone()).unwrap();
@@ -52,7 +52,7 @@ fn what_is_moved_about_while_a_pattern_is_looked_up_is_looked_for_again() {
     assert_eq!(found.unwrap(), [base.join("second/a")]);
 }
 
-/// The walk itself meets nothing that isn't as it was listed.
+/// The walk itself sees every entry as it was listed.
 #[test]
 fn what_becomes_a_link_once_it_is_found_is_looked_for_again() {
     let (_home, base, facts) = tree();
@@ -75,7 +75,7 @@ fn what_becomes_a_link_once_it_is_found_is_looked_for_again() {
 fn what_never_stays_in_its_place_is_an_error() {
     let (_home, base, facts) = tree();
     let found = facts.look_up(&base, None, |path| {
-        // Between the listing and the look into what was listed.
+        // This is after the directory was listed, and before its entries are read.
         if path.ends_with("first") {
             exchange(&base);
         }
@@ -84,7 +84,7 @@ fn what_never_stays_in_its_place_is_an_error() {
     assert!(matches!(found, Err(WalkError::Moving { .. })), "{found:?}");
 }
 
-/// What a pattern takes for a link was one when that pattern was looked up, not when another was.
+/// A match counts as a link if it was one when this pattern was looked up, not when another one was.
 #[test]
 fn what_was_a_link_for_an_earlier_pattern_has_moved_where_it_is_one_again() {
     let (_home, base, facts) = tree();
@@ -122,7 +122,7 @@ fn a_second_attempt_forgets_nothing_of_other_patterns() {
     assert!(!listed(&base.join("first")), "of the first attempt");
 }
 
-/// A plan that was made while names came isn't kept longer than they stay so.
+/// A plan that was made while names were added is valid only as long as the names stay the same.
 #[test]
 fn what_changes_while_a_pattern_is_looked_up_changes_the_plan() {
     let (_home, base, facts) = tree();

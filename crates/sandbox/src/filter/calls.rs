@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which system calls a plan's filter passes on or refuses because they weren't learned.
+//! Decides which system calls a plan's filter passes on or refuses because they weren't learned.
 
 mod key;
 
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// A question of the broker's, for whoever is at the terminal.
+/// A question of the broker for the user at the terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Unanswered<'q> {
     /// Its number, for the answer.
@@ -35,7 +35,7 @@ pub struct Unanswered<'q> {
     pub program: &'q Program,
 }
 
-/// A call that wasn't learned, and was refused.
+/// The event of a call that was refused because it wasn't learned.
 pub(crate) fn event(subject: Subject, call: Syscall, killed: bool, calls: Option<&Calls<'_>>) -> Event {
     let text = match calls {
         None => "nobody allowed it, and the policy has it asked about".to_owned(),
@@ -57,19 +57,19 @@ pub(crate) fn event(subject: Subject, call: Syscall, killed: bool, calls: Option
     .with_hint(Some(format!("palisade syscalls explain {}", call.name())))
 }
 
-/// What becomes of a system call.
+/// What happens to a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It is made.
     Made,
-    /// Somebody is asked.
+    /// The user is asked.
     Asked,
     /// It is refused, or ends its process.
     Refused,
 }
 
-/// What becomes of a call under a plan in namespaces and the policy that it was made from, whatever the call's
-/// arguments: what is refused for certain arguments only counts as made.
+/// What happens to a call under a plan with namespaces and the policy that it was made from, without regard to
+/// arguments. A call that is refused only for certain arguments counts as made.
 ///
 /// # Errors
 /// When the policy names calls that don't exist.
@@ -92,12 +92,12 @@ pub fn fate(plan: &Plan<'_>, policy: &Policy, call: Syscall) -> Result<Fate, Pla
     })
 }
 
-/// Adds to the rules what the mode asks for. `stated`: calls that the policy allows by name; `passed`: what the rules
+/// Adds the rules that the mode needs. `stated`: calls that the policy allows by name; `passed`: calls that the rules
 /// pass on already; `inside`: what the command sees.
 ///
 /// # Errors
-/// When there is nothing to enforce; when the program can't be identified; when somebody would have to listen, and nobody can; when what was learned can't
-/// be read.
+/// When no calls were learned that could be enforced; when the program can't be identified; when the mode needs a
+/// broker, and none can run; when the learned calls can't be read.
 pub(crate) fn plan(
     facts: &Facts,
     (policy, context): (&Policy, &Context),
@@ -123,7 +123,7 @@ pub(crate) fn plan(
         let learned = store.as_ref().map(|store| store.allowed(&profile)).transpose()?.flatten();
         match learned {
             Some(learned) => allowed.extend(learned),
-            // Whoever is asked decides it all.
+            // The user decides about every call.
             None if mode == SyscallMode::Ask => {}
             None => {
                 let former = store.map(|store| by_name(&store, &key, facts)).transpose()?.flatten();
@@ -156,8 +156,8 @@ pub(crate) fn plan(
     Ok((unwatched.unwrap_or(watched), Some(calls)))
 }
 
-/// The profile that is called like a program's file, if something is known of it. Commands without a profile were kept so
-/// before programs were told apart.
+/// The profile with the name of a program's file, if calls are stored for it. Before programs were distinguished,
+/// commands without a profile were stored under that name.
 fn by_name(store: &Store, key: &Key, facts: &Facts) -> Result<Option<String>, PlanError> {
     let Some(program) = facts.command.first().filter(|_| !matches!(key, Key::Profile(_))) else {
         return Ok(None);
@@ -166,10 +166,10 @@ fn by_name(store: &Store, key: &Key, facts: &Facts) -> Result<Option<String>, Pl
     Ok(store.allowed(&name)?.map(|_calls| name))
 }
 
-/// Where palisaded has the kernel put down what is called.
+/// The socket of palisaded at which the kernel's recording of system calls is requested.
 const LEARNING: &str = "/run/palisade/learn.sock";
 
-/// Whether somebody answers there. If so, the plan isn't for another time.
+/// Whether palisaded answers there. If it does, the plan must not be kept.
 fn kernel_learns(facts: &Facts) -> bool {
     facts.depends_on(Path::new(LEARNING), false);
     let answers = std::os::unix::net::UnixStream::connect(LEARNING).is_ok();
@@ -211,7 +211,7 @@ mod tests {
             let fate = |name: &str| fate(&plan, &policy, call(name)).unwrap();
             assert_eq!(fate("getpriority"), Fate::Made, "{mode}");
             assert_eq!(fate("sched_rr_get_interval"), unlearned, "{mode}");
-            // What the policy or the list refuses isn't learned.
+            // A call that the policy or the deny list refuses isn't learned.
             assert_eq!((fate("setpriority"), fate("ptrace")), (Fate::Refused, Fate::Refused), "{mode}");
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refusals that no protected name decides, as events: of names by how they are shown, and of system calls.
+//! Events of refusals that aren't about protected names: refusals of paths by their view, and of system calls.
 
 use crate::error::quoted;
 use palisade_event::{Detail, Event, Mechanism, Object, Operation, Sandbox, Subject, Verdict, Why};
@@ -8,10 +8,10 @@ use palisade_syscall::broker::report::Denial;
 use palisade_syscall::{Arch, Errno, Syscall, refusal};
 use std::time::SystemTime;
 
-/// A refusal of a name, and what permits it. `rules`: those that a border is told by.
+/// The event of a refused name, with what would permit it. `rules`: the name rules to which a border refusal refers.
 pub(crate) fn of_name(subject: Subject, path: &[u8], denial: &Denial, rules: &[NameRule]) -> Event {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    // A name that is no text can't be typed.
+    // A name that isn't text can't be typed.
     let word = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(quoted);
     let mut origin = None;
     let (why, enforced_by, hint) = match denial {
@@ -58,10 +58,10 @@ pub(crate) fn of_name(subject: Subject, path: &[u8], denial: &Denial, rules: &[N
     .with_hint(hint)
 }
 
-/// A system call that the filter refused, and the command that says more.
+/// The event of a system call that the filter refused, with the command that explains it.
 pub(crate) fn of_call(subject: Subject, call: Syscall, errno: Errno) -> Event {
     let reason = refusal::reason(call, errno).unwrap_or("the policy denies it");
-    // This is the answer of a kernel that lacks the call, for which programs have another way.
+    // A kernel that lacks the call answers ENOSYS, and programs have an alternative for that.
     let expected = errno == Errno::ENOSYS;
     Event::new(
         SystemTime::now(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What docs/syscalls.md ("In which order") and docs/policy.md say of a call, worked out a second time, against what the
-//! compiled filters of random policies say. Written from those pages and the lists that they name, not from the compiler.
+//! A second implementation of what docs/syscalls.md ("In which order") and docs/policy.md say about a call. The tests compare
+//! it with the compiled filters of random policies. It follows those pages and the lists that they name, not the compiler.
 
 #[path = "../../../syscall/tests/interpreter/mod.rs"]
 mod interpreter;
@@ -21,7 +21,7 @@ const ERRORS: &str = include_str!("../../../syscall/src/data/errno.list");
 const USER: u32 = 1000;
 const GROUP: u32 = 100;
 
-/// A call, with the arguments that are no addresses, and whether the broker judges it, so that it can't be allowed.
+/// A call; its arguments that aren't addresses; whether the broker judges the call, so that it can't be allowed.
 type Known = (&'static str, &'static [u8], bool);
 
 const CALLS: [Known; 20] = [
@@ -77,7 +77,7 @@ const VALUES: [u64; 24] = [
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
     Made,
-    /// Whoever listens answers.
+    /// The broker answers.
     Asked,
     /// It isn't made, and returns 0.
     Nothing,
@@ -146,7 +146,7 @@ fn number(errno: &str) -> u32 {
     line.unwrap().split_once(' ').unwrap().0.parse().unwrap()
 }
 
-/// The first line of a list that fits: its answer.
+/// The answer of the first line of a list that fits.
 fn line(list: &str, call: &str, arguments: &[u64; 6]) -> Option<Verdict> {
     let of_call = list.lines().filter(|line| line.split_whitespace().next() == Some(call));
     let answers = of_call.filter_map(|line| {
@@ -188,7 +188,7 @@ fn firmness(act: Act) -> u8 {
     }
 }
 
-/// Where a statement stands in its layer and among the layers.
+/// The order of a statement: by its layer, then by its strength.
 fn rank(stated: &Stated) -> (Layer, Strength) {
     (stated.layer, stated.strength)
 }
@@ -201,7 +201,7 @@ fn loosens(answer: (&Stated, Act), lock: (&Stated, Act)) -> bool {
         && firmness(answer.1) <= firmness(lock.1)
 }
 
-/// What the lists of the policy say of a call: the last statement, unless it would loosen a lock.
+/// The statement of the policy's lists about a call: the last one, unless it would loosen a lock.
 fn listed<'s>(all: &'s [Stated], call: &str) -> Option<&'s Stated> {
     let of_call = all.iter().filter(|s| s.call == call && !matches!(s.says, Says::Answer(..)));
     let denies = |stated: &Stated| matches!(stated.says, Says::Deny);
@@ -211,12 +211,12 @@ fn listed<'s>(all: &'s [Stated], call: &str) -> Option<&'s Stated> {
         .or_else(|| of_call.enumerate().max_by_key(|(at, s)| (rank(s), denies(s), *at)).map(|(_, s)| s))
 }
 
-/// A statement that answers: its number, its conditions and what it does.
+/// A statement with a reply: its number, its conditions and its action.
 type Answer<'s> = (usize, &'s Stated, &'s [Test], Act);
 /// A statement's own place among others.
 type Own = Reverse<((Layer, Strength), bool, u8, usize)>;
 
-/// The answers to a call that are given, in the order in which they are tried.
+/// The replies to a call that apply, in the order in which they are tried.
 fn answers<'s>(all: &'s [Stated], call: &str) -> Vec<(&'s [Test], Act)> {
     let stated: Vec<Answer<'_>> = all
         .iter()
@@ -242,7 +242,7 @@ fn answers<'s>(all: &'s [Stated], call: &str) -> Vec<(&'s [Test], Act)> {
     let mut given: Vec<&Answer<'_>> = stated.iter().filter(given).collect();
     let all: Vec<Answer<'_>> = given.iter().map(|entry| **entry).collect();
     given.sort_by_key(|entry| place(entry, &all));
-    // What an earlier layer says less firmly than a lock comes behind it, as it does where nothing keeps the lock back.
+    // A less firm statement of an earlier layer comes behind a lock, as it does where no other lock holds the lock back.
     for at in 0..given.len() {
         let (_, lock, _, of) = given[at];
         let gives_way = |(_, s, _, act): &&Answer<'_>| {
@@ -256,7 +256,7 @@ fn answers<'s>(all: &'s [Stated], call: &str) -> Vec<(&'s [Test], Act)> {
     given.into_iter().map(|(_, _, tests, act)| (*tests, *act)).collect()
 }
 
-/// Where an answer is among those that are tried: a path, because what would loosen locks stands behind the last of them.
+/// The place of a reply in the order: a path, because a reply that would loosen locks comes behind the last of these locks.
 fn place(entry: &Answer<'_>, all: &[Answer<'_>]) -> Vec<Own> {
     let (at, stated, tests, act) = entry;
     let locks = all.iter().filter(|lock| loosens((stated, *act), (lock.1, lock.3)));
@@ -265,7 +265,7 @@ fn place(entry: &Answer<'_>, all: &[Answer<'_>]) -> Vec<Own> {
     path
 }
 
-/// Whether a program may make user namespaces, or somebody else than the filter says so.
+/// Whether a program may make user namespaces, or the broker decides that.
 fn namespaces(all: &[Stated]) -> bool {
     ["clone", "unshare", "clone3", "setns"].iter().any(|call| {
         let answers = answers(all, call);
@@ -276,7 +276,7 @@ fn namespaces(all: &[Stated]) -> bool {
     })
 }
 
-/// What happens, and what may happen instead: where a mode is refused and an answer refuses too, either error is given.
+/// The expected verdict, and possible alternatives: if both a mode and a reply refuse the call, either error is correct.
 fn expected(all: &[Stated], kind: Kind, call: &str, arguments: &[u64; 6]) -> Vec<Verdict> {
     let eperm = Verdict::Fails(1);
     let nobody = if kind == Kind::InPlace { eperm } else { Verdict::Asked };
@@ -307,7 +307,7 @@ fn expected(all: &[Stated], kind: Kind, call: &str, arguments: &[u64; 6]) -> Vec
     let verdict = match (answered, list) {
         (Some(answered), _) => answered,
         (None, Some(true)) => eperm,
-        // Without a network namespace sockets are kept back, whatever is allowed.
+        // Without a network namespace sockets are refused, even if they are allowed.
         (None, _) if kind == Kind::InPlace && call == "socket" => eperm,
         (None, _) => built_in(),
     };
@@ -376,7 +376,7 @@ fn said((call, arguments, judged): Known, values: Vec<u64>) -> impl Strategy<Val
     (Just(call), says)
 }
 
-/// Statements about few calls in few layers by few values, so that they meet.
+/// Statements about few calls, in few layers and with few values, so that they affect each other.
 fn statements() -> impl Strategy<Value = Vec<Stated>> {
     let of = |(calls, layers, values): (Vec<Known>, Vec<Layer>, Vec<u64>)| {
         let said = select(calls).prop_flat_map(move |call| said(call, values.clone()));
@@ -392,7 +392,7 @@ fn statements() -> impl Strategy<Value = Vec<Stated>> {
         .prop_flat_map(of)
 }
 
-/// A generator that is good enough to choose arguments.
+/// A simple generator, sufficient to choose arguments.
 fn next(state: &mut u64) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     usize::try_from(*state >> 40).unwrap()
@@ -419,7 +419,7 @@ fn compare(all: &[Stated], kind: Kind, told: bool, mut seed: u64) -> Result<(), 
         other if matches!(other >> 16, 0x0005 | 0x7fc0) => Verdict::Fails(other & 0xffff),
         other => panic!("{other:#x}"),
     };
-    // What is stated is asked for more often than what isn't, of calls and of values.
+    // Stated calls and values are tested more often than others.
     let mut calls: Vec<&str> = all.iter().flat_map(|s| [s.call; 4]).collect();
     calls.extend(CALLS.iter().map(|(call, ..)| *call));
     let mut values: Vec<u64> = all
@@ -455,7 +455,7 @@ fn compare(all: &[Stated], kind: Kind, told: bool, mut seed: u64) -> Result<(), 
 }
 
 proptest! {
-    // Each policy is asked about 104 calls.
+    // For each policy 104 calls are tested.
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -469,7 +469,7 @@ proptest! {
     }
 }
 
-/// Met once in some 400,000 policies: three locks, of which the last stands behind the second, and the first behind the last.
+/// Found once in about 400,000 policies: three locks; the last comes behind the second, and the first behind the last.
 #[test]
 fn what_a_lock_that_is_kept_back_takes_along() {
     let stated = |layer, tests: &[Test], act| {

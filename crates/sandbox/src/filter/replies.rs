@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a policy answers calls with, and what a program is told of its machine: as rules of the filter, and as what
-//! the broker does.
+//! Syscall replies of a policy, and what a program learns about its machine: as rules of the filter, and as
+//! instructions for the broker.
 
 use crate::error::PlanError;
 use crate::plan::planner::Isolation;
@@ -18,21 +18,21 @@ use palisade_syscall::{Action, Arch, Errno, Error, Passed, Rule, Rules, Syscall}
 use std::borrow::Cow;
 use std::path::Path;
 
-/// An entry that can't be.
+/// An entry that can't be carried out.
 #[derive(Debug, thiserror::Error)]
 #[error("{origin}: {source}")]
 pub struct Impossible {
-    /// Where it stands.
+    /// The entry's origin.
     pub origin: Origin,
     /// Why.
     pub source: Error,
 }
 
-/// What a policy answers.
+/// The syscall replies of a policy.
 pub(crate) struct Answered {
     /// The rules for calls, in the order in which they are tried.
     rules: Vec<(Syscall, Rule)>,
-    /// What the broker does for those that are passed on.
+    /// What the broker does for calls that are passed on.
     calls: Vec<PolicyReply>,
     opens: Vec<Open<'static>>,
     release: Option<Text<'static>>,
@@ -40,7 +40,7 @@ pub(crate) struct Answered {
     start: Option<i64>,
 }
 
-/// Says which entries can't be.
+/// The entries that can't be carried out.
 #[must_use]
 pub fn check(policy: &Policy) -> Vec<Impossible> {
     let changes = policy.syscalls();
@@ -56,7 +56,7 @@ pub fn check(policy: &Policy) -> Vec<Impossible> {
     stated.chain(answers).collect()
 }
 
-/// The rule of an answer to a call; none for one to opening a path.
+/// The rule for a reply to a call; `None` for a reply to opening a path.
 fn rule(stated: &Sourced<SyscallReply>) -> Result<Option<(Syscall, Rule, ReplyAction)>, Error> {
     let Question::Call { call, when } = &stated.value.question else { return Ok(None) };
     let given = match &stated.value.action {
@@ -71,10 +71,10 @@ fn rule(stated: &Sourced<SyscallReply>) -> Result<Option<(Syscall, Rule, ReplyAc
 }
 
 impl Answered {
-    /// What the policy says, checked.
+    /// Reads and checks the replies of a policy.
     ///
     /// # Errors
-    /// When an entry can't be; when somebody would have to answer, and nobody can.
+    /// When an entry can't be carried out; when replies need a broker, and none can run.
     pub(crate) fn of(
         policy: &Policy,
         isolation: Isolation,
@@ -108,7 +108,7 @@ impl Answered {
             notes.push(Cow::Owned(format!(
                 "some calls aren't answered as the policy says, and fail with EPERM where it would ask or answer: {reason}"
             )));
-            // Nobody says yes, so the answer is no; and what was to be answered isn't made either.
+            // No user can allow the call, so it is refused. A call with a stated result isn't made either.
             for (_, rule) in out.rules.iter_mut().filter(|(_, rule)| rule.action == Action::Notify) {
                 rule.action = Action::Errno(Errno::EPERM);
             }
@@ -134,7 +134,7 @@ impl Answered {
         let Question::Open { open } = &stated.question else { return Ok(()) };
         let path = Text::new(open.as_str())?;
         if self.opens.iter().any(|known| known.path == path) {
-            // An earlier one holds.
+            // An earlier entry for this path takes precedence.
             return Ok(());
         }
         let file = match &stated.action {
@@ -159,12 +159,12 @@ impl Answered {
             || self.start.is_some()
     }
 
-    /// The rules with those for calls in front.
+    /// The rules, with the replies to calls in front.
     pub(crate) fn first(&self, rules: Rules) -> Rules {
         rules.answered(self.rules.clone())
     }
 
-    /// The rules with those for made-up answers and for openings behind all others; and what the broker is told.
+    /// The rules, with those for stated results and for openings behind all others; and the broker's instructions.
     pub(crate) fn last(
         self,
         mut rules: Rules,
@@ -198,7 +198,7 @@ impl Answered {
     }
 }
 
-/// Has files tell the same as calls do: how many processors there are.
+/// Makes files state the same number of processors as the calls do.
 pub(crate) fn processors(
     tree: &mut Tree<'_>,
     policy: &Policy,
@@ -218,14 +218,14 @@ pub(crate) fn processors(
         if tree.host_path(&path).is_some() {
             tree.cover(&path, content)?;
         } else {
-            // C libraries look here first, and count what `/proc/stat` has if there is nothing.
+            // C libraries read these files first. If they are missing, the libraries count the processors in `/proc/stat`.
             tree.made_file(&path, 0o444, content, false, Rights::READ.intersection(Rights::OF_FILES))?;
         }
     }
     Ok(())
 }
 
-/// The host's description of its processors, of so many.
+/// The host's description of its processors, for this number of them.
 fn described(host: &str, count: u32) -> String {
     let stanzas: Vec<&str> = host.split("\n\n").filter(|stanza| stanza.starts_with("processor")).collect();
     let mut out = String::new();
@@ -246,11 +246,11 @@ fn described(host: &str, count: u32) -> String {
     out
 }
 
-/// Has the file with the machine's name say what the policy says.
+/// Makes the file with the machine's name state the policy's name.
 pub(crate) fn hostname(tree: &mut Tree<'_>, policy: &Policy, isolation: Isolation) -> Result<(), PlanError> {
     let path = Path::new("/etc/hostname");
     let Some(name) = policy.hostname().filter(|_name| isolation == Isolation::Full) else { return Ok(()) };
-    // Where the host's isn't shown, its name isn't told either.
+    // Where the host's file isn't shown, no name is needed.
     if name.origin.layer == Layer::BuiltIn || tree.host_path(&tree.resolve(path)).is_none() {
         return Ok(());
     }

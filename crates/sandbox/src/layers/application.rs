@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a profile to the command that opens its application.
+//! Composes the command that opens a profile's application.
 
 use crate::error::PlanError;
 use crate::facts::Facts;
@@ -10,20 +10,20 @@ use palisade_policy::{Application, Policy, template};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Shells that a user would want to look around with, the best first.
+/// Shells for a user who wants to look around inside, the best first.
 const SHELLS: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/bin/sh"];
 
-/// What an application is called before its profile is known.
+/// The application's name before its profile is read.
 #[must_use]
 pub fn named(profile: &OsStr) -> Application {
-    // A file's is what it is called without its ending.
+    // For a file, the name is the file's name without its ending.
     let file = Path::new(profile).file_name().unwrap_or(profile).to_string_lossy();
     Application { name: file.strip_suffix(".toml").unwrap_or(&file).to_owned(), id: None }
 }
 
-/// Decides what is run: wrapper, program and arguments as the profile says, then the caller's arguments.
+/// Composes the command: wrapper, program and arguments as the profile states them, then the caller's arguments.
 ///
-/// Returns the program. Files that the arguments name are added to the policy, as far as the profile has them passed.
+/// Returns the program. Files that the arguments name are added to the policy, if the profile passes them.
 ///
 /// # Errors
 /// When there is no such program, or a file that an argument names can't be passed.
@@ -35,7 +35,7 @@ pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -
     let context = crate::plan::planner::context(facts, loaded.project.as_deref());
     let policy = &loaded.policy;
     let filled = |list: List| -> Vec<OsString> {
-        // One that refers to what isn't there is left out, as a rule would be.
+        // An entry that refers to a missing value is left out, as a rule would be.
         policy.list(list).iter().filter_map(|entry| template::fill(&entry.value, &context).ok()).collect()
     };
     let mut prefix = filled(List::Wrapper);
@@ -68,19 +68,19 @@ pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -
     Ok(program)
 }
 
-/// Whether one of the arguments names something that is there.
+/// Whether one of the arguments names an existing file.
 #[must_use]
 pub fn names_files(arguments: &[OsString], cwd: &Path) -> bool {
     passed::names_files(arguments, cwd)
 }
 
-/// A shell to look around with.
+/// A shell for looking around inside.
 #[must_use]
 pub fn shell() -> PathBuf {
     SHELLS.into_iter().map(PathBuf::from).find(|shell| shell.exists()).unwrap_or_else(|| "/bin/sh".into())
 }
 
-/// The first of a profile's programs that is there.
+/// The first of a profile's programs that exists.
 fn program(facts: &Facts, loaded: &Loaded) -> Result<PathBuf, PlanError> {
     let name = facts.application.as_ref().map(|application| application.name.clone()).unwrap_or_default();
     program_of(facts, &name, &loaded.policy).ok_or_else(|| {
@@ -90,7 +90,7 @@ fn program(facts: &Facts, loaded: &Loaded) -> Result<PathBuf, PlanError> {
     })
 }
 
-/// What a profile's program may be called.
+/// The possible names of a profile's program.
 fn candidates(name: &str, policy: &Policy) -> Vec<String> {
     let stated = policy.word(Word::Program).map_or_else(|| name.to_owned(), |word| word.value);
     let alternatives = policy.list(List::Alternatives);
@@ -110,7 +110,7 @@ pub fn program_of(facts: &Facts, name: &str, policy: &Policy) -> Option<PathBuf>
     })
 }
 
-/// Joining pieces of names.
+/// Joins pieces of names.
 trait ConcatOs {
     fn concat_os(&self) -> OsString;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading the files of one launch, and what they build on.
+//! Reads the policy files of one launch, and the definitions that they inherit.
 
 use super::{
     DEEPEST, DEFAULT, LayerError, MOST, Request, Sort, definitions, directories, is_profile_name, parse,
@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 /// Reads files of layers for one launch.
 pub(super) struct Loader<'f> {
     facts: &'f Facts,
-    /// Who may write the files of the distribution and the administrator.
+    /// The users who may write the files of the distribution and the administrator.
     system: Trustee,
 }
 
 impl<'f> Loader<'f> {
     pub(super) fn new(facts: &'f Facts) -> Self {
-        // In a test the places of the system are the user's.
+        // In a test the user owns the system's directories.
         let uid = if cfg!(test) { facts.account.uid } else { 0 };
         Self { facts, system: Trustee { uid, private_group: None } }
     }
@@ -39,7 +39,7 @@ impl<'f> Loader<'f> {
         ]
     }
 
-    /// What a file says, if it is there.
+    /// The statements of a file, if it exists.
     pub(super) fn read(
         &self,
         file: &Path,
@@ -63,7 +63,7 @@ impl<'f> Loader<'f> {
         Ok(Some(policy))
     }
 
-    /// A profile by name, or by file if it is written like one.
+    /// A profile by name, or by file if the word looks like a file's.
     pub(super) fn profile_or_file(&self, wanted: &OsStr) -> Result<LayerPolicy, LayerError> {
         let text = wanted.to_string_lossy();
         if let Some(file) = super::file_of(&self.facts.cwd, wanted) {
@@ -82,7 +82,7 @@ impl<'f> Loader<'f> {
         self.named(Sort::Profile, &text, Layer::User, None)
     }
 
-    /// Adds what a launch asks for, after what that builds on: the profile by itself.
+    /// Adds the requested profile, after the profiles that it inherits. Returns the profile by itself.
     pub(super) fn requested(
         &self,
         request: Request<'_>,
@@ -106,7 +106,7 @@ impl<'f> Loader<'f> {
         Ok(Some(policy))
     }
 
-    /// A file in one of the system's places speaks for that; any other is the user's word.
+    /// The layer of a profile's file: that of the system directory that it is in, else the user's.
     fn layer_of(&self, file: &Path) -> Layer {
         let parent = file.parent();
         directories(self.facts, Sort::Profile)
@@ -117,8 +117,8 @@ impl<'f> Loader<'f> {
 
     /// A profile or feature by name, from the places of `highest` and the layers below.
     ///
-    /// What a layer builds on can't come from a layer above: else a user's profile would take the
-    /// place of one that the administrator's configuration inherits, and its locks would be gone.
+    /// A layer can't inherit from a higher layer. Otherwise a user's profile could replace one that the administrator's
+    /// configuration inherits, and its locks would be lost.
     pub(super) fn named(
         &self,
         sort: Sort,
@@ -151,7 +151,7 @@ impl<'f> Loader<'f> {
         parse(embedded.text.as_bytes(), Path::new(embedded.file), Layer::BuiltIn, sort)
     }
 
-    /// The features that layers ask for, each after those that it needs.
+    /// The features that layers request. Each one comes after the features that it needs.
     pub(super) fn features(&self, layers: &[LayerPolicy], context: &Context) -> Result<Features, LayerError> {
         let mut asked: Vec<Sourced<Want>> = layers.iter().flat_map(|layer| layer.features.clone()).collect();
         if asked.is_empty() {
@@ -167,7 +167,7 @@ impl<'f> Loader<'f> {
         })
     }
 
-    /// Whether something is so on this host. The plan depends on the answer.
+    /// Whether a condition holds on this host. The plan depends on the answer.
     pub(super) fn holds(&self, fact: &Fact, layer: Layer, context: &Context) -> bool {
         let facts = self.facts;
         match fact {
@@ -186,12 +186,12 @@ impl<'f> Loader<'f> {
                 }
             }
             Fact::Machine(name) => rustix::system::uname().machine().to_bytes() == name.as_bytes(),
-            // Answered where features are.
+            // Decided in `feature::resolve`.
             Fact::Feature(_) => false,
         }
     }
 
-    /// Adds what a file says, after what it inherits. `chain`: the names on the way to it.
+    /// Adds a file's statements, after those that it inherits. `chain`: the names from the requested profile to this one.
     pub(super) fn add(
         &self,
         policy: LayerPolicy,
@@ -217,8 +217,8 @@ impl<'f> Loader<'f> {
     }
 }
 
-/// Whether one of these profiles says nothing of what it builds on, and none names `default` itself: whoever inherits
-/// from an application's profile gets no more than that has.
+/// Whether one of these profiles doesn't state what it inherits, and none names `default` itself. A profile that
+/// inherits an application's profile then gets no more than that profile has.
 fn stands_on_default(profiles: &[LayerPolicy]) -> bool {
     let is_default = |profile: &LayerPolicy| profile.name.as_ref().is_some_and(|name| name.value == DEFAULT);
     !profiles.iter().any(is_default) && profiles.iter().any(|profile| !profile.says_inherits)

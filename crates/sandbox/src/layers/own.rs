@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The user's own definitions, beside those that they take the place of.
+//! The user's own definitions, and the definitions that they replace.
 
 use super::{Definition, LayerError, Request, Sort, application, definitions, directories, profiles};
 use crate::facts::Facts;
@@ -9,7 +9,7 @@ use palisade_policy::{Layer, LayerPolicy};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// The user's own file for a name; none if it can't be a definition's name.
+/// The user's own file for a name; none if the name isn't valid for a definition.
 #[must_use]
 pub fn file(facts: &Facts, sort: Sort, name: &str) -> Option<PathBuf> {
     if !super::is_profile_name(name) {
@@ -20,13 +20,13 @@ pub fn file(facts: &Facts, sort: Sort, name: &str) -> Option<PathBuf> {
     Some(directory.join(format!("{name}.toml")))
 }
 
-/// Those of a name, the one in use first.
+/// The definitions with a name, the one in use first.
 #[must_use]
 pub fn of_name(facts: &Facts, sort: Sort, name: &str) -> Vec<Definition> {
     definitions(facts, sort).into_iter().filter(|definition| definition.name == name).collect()
 }
 
-/// The user's that take the place of others, each with the one whose place it takes.
+/// The user's definitions that replace others, each with the one that it replaces.
 #[must_use]
 pub fn replacing(facts: &Facts, sort: Sort) -> Vec<(Definition, Definition)> {
     let all = definitions(facts, sort);
@@ -40,7 +40,7 @@ pub fn replacing(facts: &Facts, sort: Sort) -> Vec<(Definition, Definition)> {
 }
 
 impl Definition {
-    /// The text as it was written.
+    /// The text of the file.
     ///
     /// # Errors
     /// When its file can't be read.
@@ -57,7 +57,7 @@ impl Definition {
         }
     }
 
-    /// Its place, for people.
+    /// The definition's place, as text for the user.
     #[must_use]
     pub fn place(&self) -> String {
         match &self.file {
@@ -67,7 +67,7 @@ impl Definition {
     }
 }
 
-/// A text with another name in it.
+/// The text with another name.
 #[must_use]
 pub fn renamed(text: &str, name: &str) -> String {
     let own = format!("name = {}", string(name));
@@ -75,7 +75,7 @@ pub fn renamed(text: &str, name: &str) -> String {
     text.lines().map(|each| line(each) + "\n").collect()
 }
 
-/// What a new profile begins with.
+/// The text that a new profile starts with.
 #[must_use]
 pub fn template(name: &str, features: &[String]) -> String {
     let features = features.iter().map(|feature| string(feature)).collect::<Vec<_>>().join(", ");
@@ -98,10 +98,10 @@ pub fn template(name: &str, features: &[String]) -> String {
     )
 }
 
-/// Whether a text can be understood as a definition of the user's in `file`.
+/// Whether a text can be understood as the user's definition in `file`.
 ///
 /// # Errors
-/// When it can't: all that is wrong with it.
+/// When it can't, with all mistakes.
 pub fn check(text: &str, file: &Path, sort: Sort) -> Result<(), LayerError> {
     let parse = match sort {
         Sort::Profile => palisade_policy::parse,
@@ -110,10 +110,10 @@ pub fn check(text: &str, file: &Path, sort: Sort) -> Result<(), LayerError> {
     parse(text, Some(file), Layer::User).map(drop).map_err(|errors| LayerError::Parse { errors })
 }
 
-/// What a profile comes to when it is opened: one layer that says all that its features, what it inherits and itself say.
+/// A profile as it is opened: one layer with all statements of its features, of the profiles that it inherits, and of itself.
 ///
 /// # Errors
-/// When there is no such profile, or one of its files can't be read or believed.
+/// When no such profile exists, or one of its files can't be read or trusted.
 pub fn whole(facts: &mut Facts, name: &OsStr) -> Result<(LayerPolicy, Features), LayerError> {
     facts.application = Some(application::named(name));
     let own = super::profile(facts, name)?;
@@ -132,7 +132,7 @@ pub fn whole(facts: &mut Facts, name: &OsStr) -> Result<(LayerPolicy, Features),
     Ok((whole, loaded.features))
 }
 
-/// The profiles whose program is on this host.
+/// The profiles of applications that are installed on this host.
 #[must_use]
 pub fn installed(facts: &Facts) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();

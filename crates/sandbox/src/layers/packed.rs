@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a package says: the definitions of one profile, taken along as text, and the policy of a launch from them.
+//! Definitions in a package: one profile with everything it inherits, as text, and the policy of a launch made from them.
 //!
-//! Conditions of features are settled where the package is made as far as they speak of what it takes along. Those that
-//! speak of a session or a machine (variables, devices, sockets) stay, and hold or not where the package runs.
+//! Conditions of features that concern packed files are decided when the package is made. Conditions about a session or
+//! a machine (variables, devices, sockets) stay, and are decided where the package runs.
 
 use super::loader::Loader;
 use super::{LayerError, Loaded, Request, Sort, parse};
@@ -14,26 +14,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What a feature says that isn't in the package: nothing, as its condition never holds.
+/// The text of a feature that isn't in the package: its condition never holds, so it states nothing.
 const NEVER: &str = "schema = 1\nwhen = [\"not exists /\"]\n";
-/// What holds in every package unless its profile says otherwise.
+/// Statements that apply in every package unless its profile overrides them.
 const BASE: &str = include_str!("packed.toml");
 
 /// The definitions of one profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Definitions {
-    /// What it inherits, itself, and its configuration, in the order in which they are merged.
+    /// The profiles that it inherits, itself, and its configuration, in the order in which they are merged.
     pub profiles: Vec<Definition>,
-    /// Its features, and those that it refers to and that aren't there.
+    /// Its features, and the features that it refers to and that don't apply.
     pub features: Vec<Definition>,
 }
 
-/// A policy file that is taken along.
+/// A policy file inside a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -43,7 +43,7 @@ impl Definition {
         policy.says_inherits = false;
         policy.configurations.clear();
         policy.launch = None;
-        // Only an administrator locks, and only on a host of theirs.
+        // Locks are removed: only an administrator sets locks, and only for their own hosts.
         policy.settings = policy.settings.unlocked();
         Self { name: name.to_owned(), text: palisade_policy::render(&policy) }
     }
@@ -54,7 +54,7 @@ impl Definition {
     }
 }
 
-/// Whether it depends on where a package runs whether a condition holds.
+/// Whether a condition depends on the host where the package runs.
 fn is_of_session(fact: &Fact) -> bool {
     match fact {
         Fact::Variable(..) | Fact::Feature(_) => true,
@@ -64,11 +64,11 @@ fn is_of_session(fact: &Fact) -> bool {
 }
 
 impl Definitions {
-    /// What a profile and its features say on this host, and what the caller states besides; and the policy by which it
-    /// is seen what they need: nobody's configuration counts.
+    /// The statements of a profile and its features on this host, with those of the caller; and the policy that decides
+    /// which files they need. Configuration files of any layer don't count.
     ///
     /// # Errors
-    /// When a file can't be read, believed or understood.
+    /// When a file can't be read, trusted or understood.
     pub fn gather(
         facts: &Facts,
         request: Request<'_>,
@@ -87,7 +87,7 @@ impl Definitions {
         let mut find = |name: &str, highest: Layer, by: &Origin| {
             let mut found = loader.named(Sort::Feature, name, highest, Some(by))?;
             kept.insert(name.to_owned(), found.clone());
-            // Whatever may be there anywhere is taken along, also what can't be there together.
+            // A package holds every feature that may apply on some host, even features that conflict with each other.
             found.when.retain(|condition| !is_of_session(&condition.value.fact));
             found.conflicts.clear();
             Ok(found)
@@ -123,11 +123,11 @@ impl Definitions {
         Ok((definitions, Loaded { profile, features, policy, project: None, notes: Vec::new() }))
     }
 
-    /// The policy of a launch: what is in the package speaks as what is built in does. Of the host's files those of
-    /// the distribution and the administrator count, the user's don't, and no project's.
+    /// The policy of a launch. The package's statements count as built in. Of the host's files, those of the
+    /// distribution and the administrator count. Those of the user and of projects don't.
     ///
     /// # Errors
-    /// When a file can't be read, believed or understood.
+    /// When a file can't be read, trusted or understood.
     pub fn load(&self, facts: &Facts) -> Result<Loaded, LayerError> {
         let loader = Loader::new(facts);
         let mut layers = vec![palisade_policy::built_in(), base()?];
@@ -153,7 +153,7 @@ impl Definitions {
         let context = crate::plan::planner::context(facts, None);
         let mut holds = |fact: &Fact, layer: Layer| loader.holds(fact, layer, &context);
         let features = resolve(asked, &mut find, &mut holds)?;
-        // Before the profiles, as everywhere.
+        // Features come before the profiles, as in `layers`.
         let profiles = own - self.profiles.len();
         layers.splice(profiles..profiles, features.present.iter().cloned());
         Ok(Loaded {
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use palisade_policy::Condition;
 
-    /// Whether a condition stays with a feature that is taken along.
+    /// Whether a condition stays with a packed feature.
     fn stays(text: &str) -> bool {
         is_of_session(&Condition::new(text).unwrap().fact)
     }

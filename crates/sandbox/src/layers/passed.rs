@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that an application's arguments name: which of them are shown, and how.
+//! Decides which files that an application's arguments name are shown, and how.
 //!
-//! A passed file is a grant that the user didn't write down, so it is a narrow one. Only a regular file is passed; a
-//! directory only where the profile passes directories, and never the home or one above it. A link that a sandboxed
-//! command may have made decides nothing: what it leads to outside of the directory it lies in is shown only if a rule
-//! shows it. What the policy hides or denies stays so.
+//! A passed file is a grant that the user didn't state, so the grant is narrow. Only a regular file is passed. A
+//! directory is passed only if the profile passes directories, and never the home or a directory above it. A link that
+//! a sandboxed command may have made grants nothing: if it leads out of its directory, its target is shown only if a
+//! rule shows it. Paths that the policy hides or denies stay hidden or denied.
 
 use crate::error::{PlanError, quoted};
 use crate::facts::Facts;
@@ -19,17 +19,17 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// What arguments come to.
+/// The result for a list of arguments.
 pub(crate) struct Passed {
-    /// What shows the files that they name.
+    /// The grants for the files that they name.
     pub(crate) grants: Policy,
-    /// All arguments; files and directories by absolute paths: inside, the program may start elsewhere.
+    /// All arguments. Files and directories have absolute paths, because inside the program may start in another directory.
     pub(crate) arguments: Vec<OsString>,
-    /// What the user should know.
+    /// Notes for the user.
     pub(crate) notes: Vec<String>,
 }
 
-/// The absolute path of an argument that may name a file. It may have links in it, or not be there.
+/// The absolute path of an argument that may name a file. It may contain links, or not exist.
 fn path_of(argument: &OsStr, cwd: &Path) -> Option<PathBuf> {
     let bytes = argument.as_bytes();
     let path = match bytes.strip_prefix(b"file://") {
@@ -40,7 +40,7 @@ fn path_of(argument: &OsStr, cwd: &Path) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// Whether one of the arguments names something that is there.
+/// Whether one of the arguments names an existing file.
 #[must_use]
 pub(crate) fn names_files(arguments: &[OsString], cwd: &Path) -> bool {
     arguments.iter().any(|argument| path_of(argument, cwd).is_some_and(|path| path.canonicalize().is_ok()))
@@ -62,11 +62,11 @@ fn percent_decoded(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Decides what of the files that arguments name is shown; nothing if the policy passes none, or none is named. The
-/// plan depends on what is there, and on what links lead to.
+/// Decides which files that arguments name are shown; `None` if the policy passes no files, or no argument names one.
+/// The plan depends on which files exist and on the targets of links.
 ///
 /// # Errors
-/// When the policy refuses one of them, or a link leads to it that a sandboxed command may have made.
+/// When the policy refuses one of them, or the path to it passes a link that a sandboxed command may have made.
 pub(crate) fn pass(
     facts: &Facts,
     policy: &Policy,
@@ -81,7 +81,7 @@ pub(crate) fn pass(
     let judge =
         Judge { facts, resolved: &resolved, mode, directories: policy.switch(Switch::PassDirectories).value };
     let mut files = LayerPolicy::command_line();
-    // Weaker than what anybody says of what is in it: a file is named for itself, what is in a directory isn't.
+    // A passed directory's grant is weaker than rules about its content: the user named the directory, and not each file in it.
     let mut directories = LayerPolicy::command_line();
     directories.layer = Layer::Distribution;
     let mut passed = Passed { grants: Policy::default(), arguments: Vec::new(), notes: Vec::new() };
@@ -90,7 +90,7 @@ pub(crate) fn pass(
             passed.arguments.push(argument.clone());
             continue;
         };
-        // What isn't there yet may be at the next launch, and what is there may be another file.
+        // A missing file may exist at the next launch, and an existing one may be another file then.
         facts.is_there(&path);
         let Some((real, verdict)) = judge.verdict(&path)? else {
             passed.arguments.push(argument.clone());
@@ -118,15 +118,15 @@ pub(crate) fn pass(
     Ok(Some(passed))
 }
 
-/// What becomes of what an argument names.
+/// What happens to the path that an argument names.
 enum Verdict {
     /// A file is shown.
     File,
     /// A directory is shown.
     Directory,
-    /// It is as rules have it.
+    /// Existing rules decide about it.
     Ruled,
-    /// It isn't shown, and perhaps the user should know.
+    /// It isn't shown. The text is a note for the user, if one is needed.
     NotPassed(Option<String>),
 }
 
@@ -146,7 +146,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What is there, and what becomes of it; `None` if nothing is.
+    /// The path without links, and what happens to it; `None` if it doesn't exist.
     fn verdict(&self, path: &Path) -> Result<Option<(PathBuf, Verdict)>, PlanError> {
         let Ok(way) = links::walk(&self.facts.names, path) else { return Ok(None) };
         let Ok(stat) = rustix::fs::stat(&way.end) else { return Ok(None) };
@@ -177,7 +177,7 @@ impl Judge<'_> {
         }
         if let Some(rule) = self.refusal(&way.end, decision) {
             let option = match rule.strength {
-                // Also one that names it by a link, which no comparison of the names finds.
+                // The locked rule may also name the path through a link, which a comparison of names doesn't find.
                 Strength::Locked => Err(Some(Box::new(rule.clone()))),
                 _ => self.option(&way.end),
             };
@@ -187,8 +187,8 @@ impl Judge<'_> {
         Ok(Some((way.end, verdict)))
     }
 
-    /// Whether a directory is the user's home or one above it: keys are in it, and what programs outside obey. Somebody
-    /// who means that says so by a rule.
+    /// Whether a directory is the user's home or one above it. It holds keys, and files that programs outside obey. A
+    /// user who wants to show it states a rule.
     fn holds_the_home(&self, directory: &Path) -> bool {
         self.home().starts_with(directory)
     }
@@ -199,8 +199,8 @@ impl Judge<'_> {
         self.facts.names.canonical(home).unwrap_or_else(|| home.clone())
     }
 
-    /// The directories in which a sandboxed command may have made links: where the launch takes place, and what the
-    /// policy lets it write to.
+    /// The directories in which a sandboxed command may have made links: the working directory of the launch, and the
+    /// directories that the policy makes writable.
     fn trees(&self) -> Vec<PathBuf> {
         let mut trees = vec![self.facts.cwd.clone()];
         for path in self.resolved.effective() {
@@ -216,7 +216,7 @@ impl Judge<'_> {
         match decision.grant {
             Grant::Hidden | Grant::Denied => decision.because.into_iter().next(),
             Grant::Allowed { .. } => None,
-            // A rule may name a link to what is above it.
+            // A rule may name a link to a directory above the path.
             Grant::Absent | Grant::Tmpfs => {
                 let refused = |grant| matches!(grant, Grant::Hidden | Grant::Denied);
                 let effective = self.resolved.effective();
@@ -233,7 +233,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The option that shows it, if one does; why none does.
+    /// The option that shows the path. If no option does, the error has the lock that forbids it.
     fn option(&self, path: &Path) -> Result<String, Option<Box<PathRule>>> {
         let wanted = match self.mode {
             PassFiles::None | PassFiles::Read => Wanted::Read,
@@ -247,7 +247,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What to say of something that isn't passed.
+    /// The note about a path that isn't passed.
     fn not_passed(&self, path: &Path, kind: FileType) -> Option<String> {
         let what = match kind {
             FileType::Directory if self.facts.layout.shows(path) => return None,
@@ -258,7 +258,7 @@ impl Judge<'_> {
             FileType::Directory => "is a directory, and only files are passed",
             FileType::Socket => "is a socket, and only files are passed",
             FileType::Fifo => "is a FIFO, and only files are passed",
-            // Devices are there by other rules.
+            // Other rules show devices.
             _ => return None,
         };
         let how = self.option(path).map(|option| format!("; to show it: palisade open {option} …"));

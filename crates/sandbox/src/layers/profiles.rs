@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The profiles and features that come inside the binary.
+//! The profiles and features that are part of the binary.
 
-/// A profile of ours.
+/// A profile that Palisade brings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Embedded {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// The text of its policy file.
     pub text: &'static str,
@@ -20,10 +20,10 @@ pub fn embedded(name: &str) -> Option<&'static Embedded> {
     EMBEDDED.iter().find(|profile| profile.name == name)
 }
 
-/// Profiles that a test has launched, by name; the test keeps the list.
+/// Profiles that a test has launched, by name. The test maintains the list.
 const TESTED: &str = include_str!("../data/profiles/tested.list");
 
-/// Whether a test has launched the embedded profile of this name, and it did its job.
+/// Whether a test has launched the embedded profile of this name successfully.
 #[must_use]
 pub fn is_tested(name: &str) -> bool {
     TESTED.lines().any(|line| line == name)
@@ -53,7 +53,7 @@ mod tests {
 
     type Parse = fn(&str, Option<&Path>, Layer) -> Result<LayerPolicy, Vec<ParseError>>;
 
-    /// What others ask for is there, so that no launch stops because of a misspelt name.
+    /// The definitions that others refer to exist, so no launch stops because of a misspelt name.
     #[test]
     fn what_each_builds_on_is_there() {
         let feature = |name: &str| features::embedded(name).is_some();
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn each_application_says_how_it_is_seen_to_work() {
-        // For any command, or for applications to build on.
+        // Profiles for any command, or for applications to inherit.
         const NO_APPLICATIONS: [&str; 4] = ["default", "offline-build", "read-only", "strict"];
         for profile in EMBEDDED {
             let parsed = palisade_policy::parse(profile.text, None, Layer::BuiltIn).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Variables of the session that name one socket or one file, and what they really lead to.
+//! Variables of the session that name one socket or one file, and a check of what they really lead to.
 //!
 //! Rules of features refer to them: `write = ["${runtime}/${WAYLAND_DISPLAY}"]` is meant for a socket. A variable that
-//! names a directory would show all that is in it.
+//! names a directory would show the whole directory.
 
 use crate::facts::Facts;
 use palisade_policy::expand::Place;
@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Variables, the paths that they stand for, and what may be there.
+/// Variables, their paths, and the kind of file that is expected there.
 const MEANT: [(&str, &str, FileType); 8] = [
     ("WAYLAND_DISPLAY", "${runtime}/${WAYLAND_DISPLAY}", FileType::Socket),
     ("DISPLAY", "${x11}", FileType::Socket),
@@ -23,33 +23,33 @@ const MEANT: [(&str, &str, FileType); 8] = [
     ("DBUS_SYSTEM_BUS_ADDRESS", "${DBUS_SYSTEM_BUS_ADDRESS}", FileType::Socket),
 ];
 
-/// A variable that leads to something else than it is for.
+/// A variable that leads to a file of another kind than expected.
 #[derive(Debug)]
 pub(crate) struct Misleading {
     /// The variable.
     pub(crate) variable: &'static str,
-    /// Where it leads.
+    /// The path that it leads to.
     pub(crate) path: PathBuf,
-    /// What should be there.
+    /// The kind that is expected.
     meant: FileType,
 }
 
 impl Misleading {
-    /// For the user.
+    /// The note for the user.
     pub(crate) fn note(&self) -> String {
         let meant = if self.meant == FileType::Socket { "socket" } else { "file" };
         format!("{} isn't shown: {} names it, and it is no {meant}", self.path.display(), self.variable)
     }
 }
 
-/// Whether something of this kind is at `path`, links followed; `None` if nothing is.
+/// Whether the file at `path` is of this kind, links followed; `None` if no file is there.
 pub(crate) fn is_a(path: &Path, meant: FileType) -> Option<bool> {
     let stat = rustix::fs::stat(path).ok()?;
     Some(FileType::from_raw_mode(stat.st_mode) == meant)
 }
 
-/// The variables of the caller's that lead to something else than they are for. A plan depends on what is there. One
-/// that leads to nothing isn't among them: its rules have no effect.
+/// The caller's variables that lead to a file of another kind than expected. The plan depends on these files. A
+/// variable that leads to no file isn't included: its rules have no effect.
 pub(crate) fn misleading(facts: &Facts, context: &Context) -> Vec<Misleading> {
     let mut found = Vec::new();
     for (variable, pattern, meant) in MEANT {

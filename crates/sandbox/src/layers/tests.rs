@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of loading the policy of a launch from its layers.
+
 use super::*;
 use palisade_host::environment::Environment;
 use palisade_policy::{Grant, NetworkMode, View};
 use std::os::unix::fs::PermissionsExt;
 
-/// A home, a project and the places of the system in a temporary directory.
+/// A home, a project and the system's directories, in a temporary directory.
 struct World {
     root: tempfile::TempDir,
     facts: Facts,
@@ -182,7 +184,7 @@ fn a_file_that_others_may_write_stops_everything() {
 #[test]
 fn a_file_of_somebody_else_stops_everything() {
     if !rustix::process::geteuid().is_root() {
-        // Only root can give files away.
+        // Only root can change the owner of a file.
         return;
     }
     let world = World::new();

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which project files the user has allowed.
+//! The store of project files that the user has allowed.
 //!
-//! A project's file comes with the project, written by whoever wrote that. It means nothing until
-//! the user has seen what it says and allowed it, and what they allowed is this content at this
-//! place: any edit takes the permission away again, whoever made it.
+//! A project's file comes with the project, so its author may be anyone. The file has no effect until the user has seen its
+//! statements and allowed it. The user allows this content at this path: any edit, by any user, makes the permission invalid.
 //!
-//! One small file for each project, replaced as a whole: two users of the store at once never see
-//! half an entry, and one that is killed leaves at worst a temporary file, which is swept later.
+//! The store has one small file for each project, which is replaced as a whole: two processes that use the store at
+//! once never see half an entry. A process that is killed leaves at worst a temporary file, which is removed later.
 
 use palisade_host::file::{self, FileError, Links};
 use palisade_host::fingerprint::Fingerprint;
@@ -19,33 +18,33 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// A policy file larger than this is none, and isn't read further.
+/// A file larger than this isn't a policy file, and isn't read further.
 pub const LARGEST_FILE: usize = palisade_policy::parse::LARGEST_FILE;
-/// What an entry starts with.
+/// The first line of an entry.
 const MAGIC: &[u8] = b"palisade project 1\n";
-/// The longest path that the kernel takes, and the two lines before it.
+/// The longest path that the kernel accepts, and the two lines before it.
 const LARGEST_ENTRY: usize = 4096 + 256;
 /// A temporary file this old was left behind by a process that was killed.
 const STALE: Duration = Duration::from_secs(60);
 
-/// What the user has said of a project file.
+/// What the user has decided about a project file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
     /// This content was allowed at this place.
     Allowed,
-    /// Another content was.
+    /// Another content was allowed.
     Changed,
-    /// Nothing.
+    /// The user has decided nothing.
     Unknown,
 }
 
-/// Why the store can't be asked or changed.
+/// Why the store can't be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store could be changed by others.
+    /// Other users could have changed the store.
     #[error("can't believe the store of allowed projects: {source}")]
     Distrusted {
-        /// Who could.
+        /// Why the store isn't trusted.
         source: TrustError,
     },
     /// An entry can't be read.
@@ -65,7 +64,7 @@ pub enum StoreError {
     /// An entry can't be written or removed.
     #[error("can't {action} {path:?}: {source}")]
     Entry {
-        /// What was to be done.
+        /// The action that failed.
         action: &'static str,
         /// The entry.
         path: PathBuf,
@@ -85,7 +84,7 @@ impl StoreError {
     }
 }
 
-/// The command that makes a path believable.
+/// The command that makes a path trusted.
 pub(crate) fn distrust_hint(error: &TrustError) -> Option<String> {
     let TrustError::Distrusted { path, reason } = error else { return None };
     let path = crate::error::quoted(&path.to_string_lossy());
@@ -105,23 +104,23 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store below the state directory `state` (`…/palisade`); touches nothing yet.
+    /// The store below the state directory `state` (`…/palisade`). Reads and writes nothing yet.
     #[must_use]
     pub fn new(state: &Path, trustee: Trustee) -> Self {
         Self { directory: state.join("projects"), trustee }
     }
 
-    /// The entry for a project file, whether or not there is one. `file` is without links.
+    /// The entry for a project file, existing or not. `file` is without links.
     #[must_use]
     pub fn entry(&self, file: &Path) -> PathBuf {
         let name = blake3::hash(file.as_os_str().as_bytes()).to_hex();
         self.directory.join(name.as_str())
     }
 
-    /// What the user has said of this content of a project file.
+    /// What the user has decided about this content of a project file.
     ///
     /// # Errors
-    /// When the store can't be read, or could be changed by others.
+    /// When the store can't be read, or other users could have changed it.
     pub fn status(&self, file: &Path, content: &[u8]) -> Result<Status, StoreError> {
         let entry = self.entry(file);
         if matches!(Fingerprint::of_link(&entry), Ok(Fingerprint::Absent)) {
@@ -133,7 +132,7 @@ impl Store {
             Err(error) if error.is_absent() => return Ok(Status::Unknown),
             Err(source) => return Err(StoreError::Read { source }),
         };
-        // The place is in the entry too, so that one copied to another name allows nothing.
+        // The entry holds the path, too, so that an entry that is copied to another name allows nothing.
         Ok(if found == Self::content(file, content) { Status::Allowed } else { Status::Changed })
     }
 
@@ -155,14 +154,14 @@ impl Store {
             let _nothing_left = std::fs::remove_file(&temporary);
             return Err(failed("write", source));
         }
-        // What was allowed stays allowed after a power cut, as far as the disk is honest.
+        // Makes the permission survive a power failure, if the disk keeps its promise.
         if let Ok(directory) = File::open(&self.directory) {
             let _not_everywhere = directory.sync_all();
         }
         Ok(())
     }
 
-    /// Takes back what was allowed for a project file. Says whether there was something.
+    /// Takes back the permission for a project file. Returns whether there was one.
     ///
     /// # Errors
     /// When the entry can't be removed.
@@ -191,7 +190,7 @@ impl Store {
         checked.map(drop).map_err(|source| StoreError::Distrusted { source })
     }
 
-    /// Removes what killed writers left.
+    /// Removes temporary files that killed processes left.
     fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(&self.directory) else { return };
         for entry in entries.filter_map(Result::ok) {
@@ -269,8 +268,7 @@ mod tests {
                 let store = &store;
                 scope.spawn(move || {
                     for _round in 0..20 {
-                        // Two threads may ask the clock in the same nanosecond: then one fails,
-                        // and says so.
+                        // Two threads may read the same time from the clock: then one of them fails with an error.
                         let _one_of_two = store.allow(file, &[writer]);
                         let status = store.status(file, &[writer]).unwrap();
                         assert_ne!(status, Status::Unknown);

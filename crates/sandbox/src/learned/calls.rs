@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls of a run: what the profile makes of them, and how what was learned becomes the profile's.
+//! System calls of a run: compares them with a profile, and stores learned calls for the profile.
 
 use super::Under;
 use crate::apply::start::LaunchEvent;
@@ -12,10 +12,10 @@ use palisade_syscall::store::{Key, Store, StoreError};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The calls of a run that somebody was told of.
+/// The calls of a run that were reported.
 ///
-/// Which they are depends on the mode that the command ran in: with `learn` those that were made, with `enforce` and
-/// `ask` those that were refused. With `off` nobody is told of any, so there is nothing to decide.
+/// The mode of the run decides which calls are reported: with `learn` those that were made, with `enforce` and `ask`
+/// those that were refused. With `off` none is reported, so there is nothing to decide.
 #[derive(Debug, Default)]
 pub struct Calls {
     made: BTreeSet<Syscall>,
@@ -24,7 +24,7 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Something happened; what isn't about a call counts for nothing.
+    /// Notes an event, if it is about a call.
     pub fn note(&mut self, launch_event: &LaunchEvent<'_>) {
         match launch_event {
             LaunchEvent::Called { call, .. } => drop(self.made.insert(*call)),
@@ -33,8 +33,8 @@ impl Calls {
         }
     }
 
-    /// What is known of a profile by its name or file before it is learned: nothing that counts where there are no
-    /// calls to decide.
+    /// The calls that were learned for a profile, by its name or file, before this run. Empty if this run reported no
+    /// calls, because then there is nothing to decide.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -53,7 +53,7 @@ impl Calls {
     }
 }
 
-/// What calls are kept for under a profile.
+/// The key under which a profile's calls are stored.
 fn key(name: &str, file: Option<&Path>) -> String {
     let key = match file {
         Some(file) => Key::of_profile_file(&file.canonicalize().unwrap_or_else(|_gone| file.to_owned())),
@@ -62,19 +62,19 @@ fn key(name: &str, file: Option<&Path>) -> String {
     key.text()
 }
 
-/// How a profile differs from a run about a call.
+/// How a profile and a run differ about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallDifference {
     /// It was made, and the profile refuses it.
     Refused(Syscall),
-    /// It was refused, and the profile has it made.
+    /// It was refused, and the profile allows it.
     Made(Syscall),
-    /// It was refused, and was learned for the profile before.
+    /// It was refused, and was learned for the profile earlier.
     Known(Syscall),
 }
 
-/// Calls that were made and are refused with the profile, and that were refused and are made with it.
-/// `known`: calls that were learned for a profile of this name before.
+/// Calls that were made and that the profile refuses, and calls that were refused and that it allows. `known`: calls
+/// that were learned for a profile of this name earlier.
 pub(super) fn differences(
     calls: &Calls,
     known: &BTreeSet<Syscall>,
@@ -96,8 +96,8 @@ pub(super) fn differences(
     Ok(found)
 }
 
-/// Gives a profile that is kept what was learned for what the command ran as under `plan`: without it the profile would
-/// refuse every call that has to be learned.
+/// Stores the calls that were learned for the command under `plan` for a kept profile, too. Without them the profile
+/// would refuse every call that must be learned.
 ///
 /// # Errors
 /// When the store can't be used.
@@ -105,7 +105,7 @@ pub fn give(plan: &Plan<'_>, facts: &Facts, name: &str, file: Option<&Path>) -> 
     let Some(calls) = plan.broker.as_ref().and_then(|broker| broker.calls.as_ref()) else { return Ok(()) };
     let (from, into) = (calls.profile.to_string(), key(name, file));
     let store = facts.places.syscalls();
-    // A profile of which nothing was learned is another thing than one that needs nothing.
+    // Nothing is stored if nothing was learned: a profile without learned calls differs from one that needs no calls.
     let known = Store::read(&store)?.map(|store| store.allowed(&from)).transpose()?.flatten();
     if known.is_some() && from != into {
         Store::open(&store)?.merge(&[&from], &into)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A profile decided against the run that it was learned from, before it is offered: what was used is to be allowed, and
-//! what was refused is to be refused.
+//! Compares a profile with the run that it was learned from, before the profile is offered. The profile must allow what
+//! was used, and refuse what was refused.
 
 use super::calls::{self, CallDifference, Calls};
 use super::hosts::{self, Compared, Hosts};
@@ -12,19 +12,19 @@ use palisade_policy::{Access, Grant, LayerPolicy, Resolved};
 use palisade_syscall::Syscall;
 use std::collections::BTreeSet;
 
-/// A refusal that is kept may uncover another one below it.
+/// The most rounds: a refusal that is stated again may reveal another one below it.
 const ROUNDS: usize = 4;
 
 /// A run under a plan.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'r> {
-    /// What it ran under.
+    /// The policy and plan of the run.
     pub under: &'r Under,
-    /// What it used.
+    /// What the run used.
     pub trace: &'r AccessTrace,
-    /// What that comes to.
+    /// The summary of the trace.
     pub account: &'r UsageSummary,
-    /// Whom it talked to.
+    /// The hosts that it connected to.
     pub hosts: &'r Hosts,
     /// Its system calls.
     pub calls: &'r Calls,
@@ -32,24 +32,24 @@ pub struct Run<'r> {
     pub known: &'r BTreeSet<Syscall>,
 }
 
-/// What has to be known of the host to check a profile.
+/// The facts of the host that a check needs.
 pub struct Ground<'g> {
     /// The host's facts.
     pub facts: &'g Facts,
-    /// The rules that the run was under, in their places.
+    /// The rules of the run, with their paths resolved.
     pub resolved: &'g Resolved,
     /// The host's files.
     pub host: &'g dyn Host,
-    /// The policy and plan of the command with a profile as it is written; why there is none.
+    /// Makes the policy and plan of the command with a profile in text form, or the reason why it can't.
     pub under: &'g dyn Fn(&str) -> Result<Under, String>,
 }
 
-/// A profile with what is wrong with it.
+/// A profile, and how it differs from the run.
 #[derive(Debug)]
 pub struct Checked {
     /// The profile as a file.
     pub text: String,
-    /// Where it differs from the run; why no command can be run with it.
+    /// The differences from the run, or the reason why no command can run with the profile.
     pub differences: Result<Differences, String>,
 }
 
@@ -64,10 +64,10 @@ pub struct Differences {
     pub calls: Vec<CallDifference>,
 }
 
-/// Keeps refused what was refused, and tells where the profile differs from the run even so.
+/// Adds rules that refuse again what was refused, and returns the differences that remain.
 ///
 /// # Errors
-/// When a call's fate under a plan can't be told.
+/// When a call's fate under a plan can't be determined.
 pub fn check(
     ground: &Ground<'_>,
     run: &Run<'_>,
@@ -95,7 +95,7 @@ pub fn check(
             let access = narrower(change.both);
             profile::state(&mut layer, &mut remarks, ground.facts, access, &change.path, &change.source);
         }
-        // What can't be stated is told in the last round.
+        // Rules that can't be stated remain as differences after the last round.
         for host in &hosts.gained {
             let _stated = layer.add_host(host, false, 0);
         }
@@ -105,7 +105,7 @@ pub fn check(
     }
 }
 
-/// States again what was granted less of inside of what the profile grants.
+/// States narrower rules again: paths for which the run had fewer rights than the profile's grant around them gives.
 fn keep_narrower(ground: &Ground<'_>, run: &Run<'_>, layer: &mut LayerPolicy, remarks: &mut Remarks) {
     let granted = &run.account.grants;
     for path in ground.resolved.effective() {

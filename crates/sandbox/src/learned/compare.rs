@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was used and refused under one plan, decided by another one.
+//! Compares two plans: how one decides what was used and refused under the other.
 
 use super::trace::{AccessTrace, Programs, Uses};
 use super::{Host, Rights};
@@ -9,27 +9,27 @@ use palisade_policy::Access;
 use palisade_syscall::broker::report::{Came, Used};
 use std::path::{Path, PathBuf};
 
-/// Where two plans differ in what a command did under the first.
+/// The differences of two plans about the uses under the first.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// What was used, and the new plan refuses.
+    /// Uses that were allowed, and that the new plan refuses.
     pub lacks: Vec<Change>,
-    /// What was refused, and the new plan allows.
+    /// Uses that were refused, and that the new plan allows.
     pub widens: Vec<Change>,
 }
 
 /// An access that one plan allows and the other refuses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// The path inside. To make what isn't there, the directory above it that is.
+    /// The path inside. For a name that was to be made: the nearest existing directory above.
     pub path: PathBuf,
-    /// The host's, by the plan that allows it.
+    /// The host's path, by the plan that allows the access.
     pub source: PathBuf,
-    /// What for.
+    /// The kind of access.
     pub access: Access,
-    /// By whom.
+    /// The programs that made the access.
     pub programs: Programs,
-    /// What both plans allow of the same file of the host.
+    /// The rights that both plans give for the same file of the host.
     pub both: Rights,
 }
 
@@ -41,8 +41,8 @@ const ACCESSES: [(Access, &[Used]); 3] = [
 ];
 
 impl Comparison {
-    /// Decides each use in a trace by both plans: `before`, under which it was noted, and `after`. A refusal counts if
-    /// `before` made it: what permissions of files refuse, they go on refusing.
+    /// Decides each use in a trace by both plans: `before`, under which it was noted, and `after`. A refusal counts
+    /// only if `before` caused it: file permissions refuse the same use under both plans.
     #[must_use]
     pub fn of(trace: &AccessTrace, before: &Plan<'_>, after: &Plan<'_>, host: &dyn Host) -> Self {
         let mut comparison = Self::default();
@@ -57,7 +57,7 @@ impl Comparison {
                 if let Some(path) = refused(path, uses, access, hows, host) {
                     let [old, new] = [before, after].map(|plan| inside::look(plan, path));
                     let known = |change: &Change| change.path == path && change.access == access;
-                    // Of a private place it is the private name that was absent.
+                    // In a private place the private name was absent. The old plan didn't show the host's file either.
                     if !allows_of_host(&old, access)
                         && allows_of_host(&new, access)
                         && !comparison.widens.iter().any(known)
@@ -72,7 +72,7 @@ impl Comparison {
 }
 
 impl Change {
-    /// `by` is what the plan that allows it makes of the path, `other` what the other one does.
+    /// `by`: how the path looks under the plan that allows the access; `other`: how it looks under the other plan.
     fn of(path: &Path, access: Access, uses: &Uses, (by, other): (&Inside<'_>, &Inside<'_>)) -> Option<Self> {
         let Seen::Host { path: source, .. } = &by.seen else { return None };
         let same = same(by, other);
@@ -86,8 +86,8 @@ impl Change {
     }
 }
 
-/// What a use was of that was refused or absent, and that is on the host: the path; of a name that was to be made, the
-/// directory. Where that is absent on the host, too, no plan would have made a difference.
+/// The path of a use that was refused or absent, if the host has the path. For a name that was to be made it is the
+/// directory. `None` if the host lacks it, too: then no plan would have made a difference.
 fn refused<'p>(
     path: &'p Path,
     uses: &Uses,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The host's files, as they are.
+//! Facts about the host's files, read from the disk.
 
 use super::Host;
 use palisade_host::executable;

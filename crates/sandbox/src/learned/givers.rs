@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which features give what was lacking.
+//! Finds the features that grant what a run lacked.
 
 use crate::facts::Facts;
 use crate::layers::{self, Sort};
@@ -8,15 +8,15 @@ use palisade_policy::{Grant, Policy, Resolved, merge};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// As many features are named for one path.
+/// The most features that are named for one path.
 const NAMED: usize = 3;
 
-/// Which features give what.
+/// Features, and what each one grants.
 #[derive(Debug)]
 pub struct Givers(BTreeMap<String, Resolved>);
 
 impl Givers {
-    /// Of the features that there are.
+    /// Reads all existing features.
     #[must_use]
     pub fn of(facts: &Facts) -> Self {
         let context = planner::context(facts, None);
@@ -27,7 +27,7 @@ impl Givers {
         Self(layers::definitions(facts, Sort::Feature).into_iter().filter_map(each).collect())
     }
 
-    /// The features that give a path, those that give least else first; not all, if they are many.
+    /// The features that grant a path. Those that grant the least else come first. If there are many, only the first ones.
     #[must_use]
     pub fn of_path(&self, path: &Path) -> Vec<&str> {
         let gives = |resolved: &&Resolved| matches!(resolved.decide(path).grant, Grant::Allowed { .. });
@@ -36,7 +36,7 @@ impl Givers {
             .iter()
             .filter(|(_, resolved)| gives(resolved))
             .map(|(name, resolved)| {
-                // The nearer the granted path is to the one that is wanted, the less comes with it.
+                // The nearer the granted path is to the wanted one, the less else is granted.
                 let above =
                     resolved.effective().into_iter().filter(|rule| path.starts_with(&rule.destination));
                 let nearest = above.map(|rule| rule.destination.components().count()).max().unwrap_or(0);

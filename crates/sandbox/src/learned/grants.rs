@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Paths of one kind in one tree before they are brought together in the directories that hold them:
-/// each is a mount, and a list that nobody reads is no rule.
+/// The most paths of one kind in one tree. If there are more, directories that hold them replace them: each path is a
+/// mount, and users don't read a long list.
 const MOST: usize = 8;
 
-/// What may be done at a path.
+/// The accesses that are allowed at a path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Rights {
     /// Read and list.
@@ -20,7 +20,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// What either allows.
+    /// The rights that either one allows.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self {
@@ -30,12 +30,12 @@ impl Rights {
         }
     }
 
-    /// Both of the others include reading.
+    /// Adds reading, which the other two include.
     const fn completed(self) -> Self {
         Self { read: self.read || self.write || self.execute, ..self }
     }
 
-    /// Whether `other` allows nothing that this doesn't.
+    /// Whether `other` allows no more than this.
     #[must_use]
     pub const fn includes(self, other: Self) -> bool {
         let (mine, other) = (self.completed(), other.completed());
@@ -43,7 +43,7 @@ impl Rights {
     }
 }
 
-/// What is needed in one tree, by paths inside.
+/// The needs in one tree, by paths inside.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
     read: BTreeSet<PathBuf>,
@@ -67,13 +67,13 @@ impl Grants {
 
     /// The fewest paths below `root` that give what was added.
     ///
-    /// The rules that are made of it are judged by the deepest path, so each path has what those above
-    /// it have, too.
+    /// Of the rules made from these paths the one for the deepest path decides. So each path also has the rights of the
+    /// paths above it.
     #[must_use]
     pub fn reduce(&self, root: &Path) -> BTreeMap<PathBuf, Rights> {
         let write = gather(&self.write, root);
         let execute = gather(&self.execute, root);
-        // Reading comes with both.
+        // Both include reading.
         let covered =
             |path: &Path| path.ancestors().any(|above| write.contains(above) || execute.contains(above));
         let read: BTreeSet<PathBuf> = self.read.iter().filter(|path| !covered(path)).cloned().collect();
@@ -88,7 +88,7 @@ impl Grants {
             })
         };
         let mut reduced: BTreeMap<PathBuf, Rights> = BTreeMap::new();
-        // Shallow ones come first: a prefix sorts before what it begins.
+        // Paths of few components come first, because a prefix sorts before its extensions.
         for path in read.iter().chain(&write).chain(&execute).collect::<BTreeSet<_>>() {
             let rights = rights_of(path);
             let above = path.ancestors().skip(1).find_map(|above| reduced.get(above));
@@ -100,8 +100,7 @@ impl Grants {
     }
 }
 
-/// Without what lies below others; if there are many, in the directories that hold them, the deepest
-/// first.
+/// Removes paths that lie below others. If many remain, replaces them by the directories that hold them, the deepest first.
 fn gather(paths: &BTreeSet<PathBuf>, root: &Path) -> BTreeSet<PathBuf> {
     let mut gathered = outermost(paths.iter().cloned());
     while gathered.len() > MOST {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whom a command talked to, as whoever serves its network tells it.
+//! The hosts that a command connected to, as the gateway reports them.
 
 use crate::plan::Plan;
 use palisade_event::{Detail, Object, Outcome};
@@ -8,19 +8,19 @@ use palisade_protocol::network::Told;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-/// More hosts than this are no list that anybody reads.
+/// The most hosts that are noted: users don't read a longer list.
 const MOST: usize = 512;
-/// Addresses of one host that are remembered: a name server gives out as many at a time at most.
+/// The most addresses of one host that are remembered: a name server returns at most this many at a time.
 const ADDRESSES: usize = 64;
 
-/// The hosts of a run, with their ports, as rules are written.
+/// The hosts of a run with their ports, in the form of rules.
 #[derive(Debug, Default)]
 pub struct Hosts {
-    /// There is somebody who tells.
+    /// A gateway reports connections.
     pub filtered: bool,
-    /// Those that were talked to, and the addresses that it was done at.
+    /// Hosts that were reached, and the addresses at which they were reached.
     pub reached: BTreeMap<String, BTreeSet<IpAddr>>,
-    /// Those that were refused. A name that was refused for the address it leads to is here by that address.
+    /// Hosts that were refused. If a name was refused because of its address, the address is listed here.
     pub refused: BTreeMap<String, Refused>,
 }
 
@@ -34,13 +34,13 @@ pub struct Refused {
 }
 
 impl Hosts {
-    /// None yet, under a plan.
+    /// No hosts yet, under a plan.
     #[must_use]
     pub fn of(plan: &Plan<'_>) -> Self {
         Self { filtered: plan.network.is_some(), ..Self::default() }
     }
 
-    /// Somebody was talked to, or was not.
+    /// Notes a connection that was opened or refused.
     pub fn note(&mut self, told: &Told) {
         let Told::Event { event, .. } = told else { return };
         let (Detail::Network(network), Object::Host { port, .. }) = (&event.detail, &event.object) else {
@@ -58,7 +58,7 @@ impl Hosts {
         }
     }
 
-    /// A host was talked to, at an address if that is known.
+    /// A host was reached, at an address if it is known.
     pub fn reach(&mut self, host: String, address: Option<IpAddr>) {
         if self.has_room() {
             let addresses = self.reached.entry(host).or_default();
@@ -66,7 +66,7 @@ impl Hosts {
         }
     }
 
-    /// A host was refused. `led`: it is an address, and this name with its port led to it.
+    /// A host was refused. `led`: the host is an address, and this name with its port led to it.
     pub fn refuse(&mut self, host: String, why: String, led: Option<String>) {
         if self.has_room() {
             self.refused.insert(host, Refused { why, led });
@@ -83,11 +83,11 @@ impl Hosts {
 pub struct Lost {
     /// The host with its port.
     pub host: String,
-    /// The rule for the address that it leads to by which the plan before allowed it.
+    /// The rule by which the plan before allowed the address that the host leads to.
     pub rule: Option<Target>,
 }
 
-/// Where two plans differ about the hosts of a run under the first.
+/// The differences of two plans about the hosts of a run under the first.
 #[derive(Debug, Default)]
 pub struct Compared {
     /// Hosts that were reached, and that the second plan refuses.
@@ -96,7 +96,7 @@ pub struct Compared {
     pub gained: Vec<String>,
 }
 
-/// Decides the hosts of a run under `before` by `after`: names, and the addresses that they led to.
+/// Decides the hosts of a run under `before` by the plan `after`: names, and the addresses that they led to.
 #[must_use]
 pub fn compare(hosts: &Hosts, before: &Plan<'_>, after: &Plan<'_>) -> Compared {
     if !hosts.filtered {
@@ -119,7 +119,7 @@ pub fn compare(hosts: &Hosts, before: &Plan<'_>, after: &Plan<'_>) -> Compared {
             let address = host.parse::<SocketAddr>();
             allows(&new, name) && address.is_ok_and(|address| leads(&new, address.ip(), address.port()))
         });
-        // A host that was refused at one moment and reached at another is no host that the first plan refuses.
+        // A host that was refused once and reached at another time isn't a host that the first plan refuses.
         by_name || (!hosts.reached.contains_key(host) && allows(&new, host))
     };
     Compared {
@@ -133,7 +133,7 @@ pub fn compare(hosts: &Hosts, before: &Plan<'_>, after: &Plan<'_>) -> Compared {
     }
 }
 
-/// Whether a host with its port may be talked to: a name wherever it leads.
+/// Whether connections to a host with its port are allowed; for a name, whatever address it leads to.
 fn allows(judge: &Judge<'_>, host: &str) -> bool {
     let ruling = match (host.parse::<SocketAddr>(), host.parse::<Target>()) {
         (Ok(address), _) => judge.address(address.ip(), address.port()),
@@ -147,7 +147,7 @@ fn leads(judge: &Judge<'_>, address: IpAddr, port: u16) -> bool {
     judge.leads_to(address, port).verdict == NetworkVerdict::Allow
 }
 
-/// The name in a host with its port, if it is one.
+/// The name in a host with its port, if it is a name.
 fn name_of(host: &str) -> Option<Target> {
     host.parse::<Target>().ok().filter(|target| matches!(target.host, HostPattern::Name(_)))
 }

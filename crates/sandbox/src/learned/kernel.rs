@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls that the kernel records while a command runs, asked of palisaded.
+//! Asks palisaded for the system calls that the kernel records while a command runs.
 
 use crate::plan::Plan;
 use palisade_protocol::client::OWN_NAME;
@@ -12,19 +12,19 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Learner(Connection);
 
-/// Why they aren't recorded, or can't be told.
+/// Why calls aren't recorded, or can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnerError {
-    /// It doesn't answer, or not as it should.
+    /// palisaded doesn't answer, or violates the protocol.
     #[error("can't have palisaded put down what is called: {0}")]
     Talk(#[from] ProtocolError),
     /// Another process answers.
     #[error("can't have palisaded put down what is called: user {0} answers at {SOCKET}, not root")]
     Impostor(u32),
-    /// It said no.
+    /// palisaded refused the request.
     #[error("can't have palisaded put down what is called: {}", .0.message)]
     Refused(Refusal),
-    /// It said something else.
+    /// palisaded sent an answer to another request.
     #[error("can't have palisaded put down what is called: its answer is to another question")]
     Unexpected,
 }
@@ -41,10 +41,10 @@ impl LearnerError {
 }
 
 impl Learner {
-    /// From here on, if the plan says that the kernel does it.
+    /// Starts to record, if the plan says that the kernel does it.
     ///
     /// # Errors
-    /// palisaded doesn't record them.
+    /// When palisaded doesn't record calls.
     pub fn begin(plan: &Plan<'_>) -> Result<Option<Self>, LearnerError> {
         let by_kernel = plan.broker.as_ref().and_then(|broker| broker.calls.as_ref());
         if !by_kernel.is_some_and(|calls| calls.by_kernel) {
@@ -63,10 +63,10 @@ impl Learner {
         }
     }
 
-    /// What was called, and how many calls may be missing.
+    /// The recorded calls, and how many calls may be missing.
     ///
     /// # Errors
-    /// It isn't known.
+    /// When palisaded can't report them.
     pub fn end(mut self) -> Result<(Vec<Program>, u64), LearnerError> {
         self.0.send(&Request::End)?;
         let mut programs = Vec::new();

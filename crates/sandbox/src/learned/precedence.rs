@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rules for hosts that came from several layers and become those of one file.
+//! Keeps the meaning of rules for hosts that came from several layers and are put into one file.
 //!
-//! Of two layers the later one counts; inside a file the rule that fits most closely does. So what the command line
+//! Between two layers the later one decides; inside a file the closest rule does. So a host that the command line
 //! refuses would be allowed again by a closer rule of the profile that it refines, or of the user's configuration.
 
 use crate::plan::Plan;
 use palisade_policy::network::{HostPattern, NetworkRule, NetworkRules, Ports, Target, is_public};
 use palisade_policy::{LayerPolicy, Strength};
 
-/// Has the rules of a layer that is to be a profile come to what they came to in the layers they are from, under `plan`.
+/// Changes the rules of a future profile's layer so that they decide as the rules of their original layers did, under `plan`.
 pub(super) fn keep(layer: &mut LayerPolicy, plan: &Plan<'_>) {
     let rules = plan.network.as_ref().and_then(|network| network.rules.get().ok()).unwrap_or_default();
     let stated = &mut layer.settings.hosts;
-    // A denial that a later layer has taken back is none.
+    // A denial that a later layer has taken back is removed.
     stated.retain(|rule| rule.allow || !is_taken_back(rule, &rules));
     let denials: Vec<NetworkRule> = stated.iter().filter(|rule| !rule.allow).cloned().collect();
     for denial in &denials {
@@ -34,7 +34,7 @@ fn is_taken_back(denial: &NetworkRule, rules: &NetworkRules) -> bool {
         && rules.rules.iter().any(|rule| {
             rule.allow
                 && rule.rank() > denial.rank()
-                // `*` doesn't speak of the addresses that names lead to.
+                // `*` doesn't apply to the addresses that names lead to.
                 && !(of_address && rule.target.host == HostPattern::Any)
                 && covers(&rule.target.host, &denial.target.host)
                 && common(rule.target.ports, denial.target.ports) == whole
@@ -46,7 +46,7 @@ fn common(one: Ports, other: Ports) -> Option<Ports> {
     (ports.first <= ports.last).then_some(ports)
 }
 
-/// Whether a rule for `wide` speaks of all that one for `narrow` speaks of.
+/// Whether a rule for `wide` applies to every host that a rule for `narrow` applies to.
 fn covers(wide: &HostPattern, narrow: &HostPattern) -> bool {
     match (wide, narrow) {
         (HostPattern::Any, HostPattern::Addresses(range)) => is_public(range.first()),
@@ -86,7 +86,7 @@ mod tests {
             ("a.example", "*.example", false),
             ("*", "a.example", true),
             ("*", "93.184.216.34", true),
-            // That takes a rule of its own.
+            // A private address needs a rule of its own.
             ("*", "10.9.8.7", false),
             ("10.9.8.7", "*", false),
         ] {

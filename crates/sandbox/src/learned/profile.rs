@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From an account of what was used to a profile.
+//! Makes a profile from a summary of what was used.
 
 use super::hosts::{self, Hosts, Refused};
 use super::{Programs, UsageSummary, Wanted};
@@ -12,38 +12,38 @@ use palisade_text::Show as _;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Remarks of one kind; what comes beyond is counted.
+/// The most remarks of one kind. Further ones are only counted.
 const REMARKS: usize = 12;
 
-/// What was learned of a command.
+/// What was learned about a command.
 #[derive(Debug)]
 pub struct Learned<'l> {
-    /// What the profile is to be called.
+    /// The profile's name.
     pub name: &'l str,
     /// The command.
     pub command: &'l [OsString],
-    /// How it ended.
+    /// Its exit code.
     pub code: u8,
-    /// What it used.
+    /// The summary of what it used.
     pub account: &'l UsageSummary,
-    /// Whom it talked to.
+    /// The hosts that it connected to.
     pub hosts: &'l Hosts,
-    /// What of the host is there before any path is named: no more than was there while it was learned.
+    /// The view: it shows no more of the host than was shown while the command was learned.
     pub view: View,
 }
 
-/// What a profile starts from: the profile that it refines and the command line, without what they
-/// grant. What they hide, limit and set is somebody's will, which use doesn't tell.
+/// The start of a profile: the profile that it refines and the command line, without their grants. What they hide,
+/// limit and set is a decision of their author, which the trace doesn't show.
 #[must_use]
 pub fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> LayerPolicy {
     let mut own = refined.unwrap_or_else(|| LayerPolicy::empty(command_line.layer, None));
     let more = command_line.settings.clone();
     own.settings.view.clear();
     own.settings.network.clear();
-    // What is refused is somebody's will; whom the command needs it shows.
+    // Denied hosts are an author's decision. Needed hosts are in the trace.
     own.settings.fallback.clear();
     own.settings.hosts.extend(more.hosts);
-    // Where a name may lead is said of addresses, and use doesn't tell it.
+    // Which addresses names may lead to is stated by rules for addresses, and the trace doesn't show it.
     own.settings.hosts.retain(|rule| !rule.allow || is_of_addresses(rule));
     own.settings.closed.extend(more.closed);
     own.settings.upstream_proxy.extend(more.upstream_proxy);
@@ -72,7 +72,7 @@ pub fn own(refined: Option<LayerPolicy>, command_line: &LayerPolicy) -> LayerPol
     own
 }
 
-/// Whether it says which system calls are refused. `learn` refuses none: that they are remembered is said of this run.
+/// Whether the value says which system calls are refused. `learn` refuses none: it only concerned this run.
 const fn refuses_calls(chosen: Chosen) -> bool {
     match chosen {
         Chosen::SyscallMode(mode) => !matches!(mode, SyscallMode::Learn),
@@ -86,7 +86,7 @@ fn is_of_addresses(rule: &NetworkRule) -> bool {
 }
 
 impl Learned<'_> {
-    /// The profile, and what is said beside it. `own` is what it starts from.
+    /// The profile, and the remarks in it. `own`: what it starts from.
     #[must_use]
     pub fn layer(&self, own: &LayerPolicy, facts: &Facts) -> (LayerPolicy, Remarks) {
         let mut layer = LayerPolicy::command_line();
@@ -103,7 +103,7 @@ impl Learned<'_> {
         (layer, remarks)
     }
 
-    /// The command as far as it says what it is: arguments may be secrets.
+    /// The command without arguments that may be secrets.
     fn line(&self) -> String {
         let plain = |word: &str| {
             word.len() <= 20
@@ -137,7 +137,7 @@ impl Learned<'_> {
     fn grants(&self, layer: &mut LayerPolicy, remarks: &mut Remarks, facts: &Facts) {
         let mut add = |access, inside: &Path, host: &Path| state(layer, remarks, facts, access, inside, host);
         let cwd = &facts.cwd;
-        // The command starts there.
+        // The command starts in this directory.
         if !self.account.grants.contains_key(cwd) {
             add(Access::Read, cwd, cwd);
         }
@@ -191,7 +191,7 @@ impl Learned<'_> {
         }
     }
 
-    /// Whom it talked to, one by one.
+    /// States the hosts that it connected to, one by one.
     fn hosts(&self, layer: &mut LayerPolicy, remarks: &mut Remarks) {
         const KEY: &str = "network.allow";
         let none = self.hosts.reached.is_empty();
@@ -235,7 +235,7 @@ impl Learned<'_> {
     }
 }
 
-/// Grants a path of the host where it is inside.
+/// Grants a path of the host, at its path inside.
 pub(super) fn state(
     layer: &mut LayerPolicy,
     remarks: &mut Remarks,
@@ -245,7 +245,7 @@ pub(super) fn state(
     host: &Path,
 ) {
     match mapping(inside, host, facts) {
-        // Argument 0: of the command line, but no argument.
+        // Argument 0: an origin on the command line, without a particular argument.
         Some(text) if layer.add_path(access, &text, 0).is_ok() => {}
         _ => remarks.add(key(access), format!("{} can't be written in TOML", host.shown())),
     }
@@ -270,7 +270,7 @@ fn by(programs: &Programs) -> String {
     if programs.is_empty() { programs } else { format!(", by {programs}") }
 }
 
-/// An entry of a list that isn't in force, and why it could be.
+/// A list entry that is commented out, and the reason why it may be wanted.
 fn commented(entry: &str, why: &str) -> String {
     format!("{},   # {}", palisade_policy::render::string(entry), why.trim_start_matches(", "))
 }
@@ -287,7 +287,7 @@ pub(super) const fn key(access: Access) -> &'static str {
     }
 }
 
-/// `HOST=DEST`, or the one path if they are the same. `None` for what can't stand in TOML.
+/// `HOST=DEST`, or one path if both are the same. `None` if a path can't be written in TOML.
 fn mapping(inside: &Path, host: &Path, facts: &Facts) -> Option<String> {
     let source = spelled(host, facts)?;
     if inside == host {
@@ -296,7 +296,7 @@ fn mapping(inside: &Path, host: &Path, facts: &Facts) -> Option<String> {
     Some(format!("{source}={}", spelled(inside, facts)?))
 }
 
-/// A path as people write it in a policy: from the working directory or the home, if it lies there.
+/// A path as a user writes it in a policy: relative to the working directory or the home, if it lies there.
 fn spelled(path: &Path, facts: &Facts) -> Option<String> {
     let exactly =
         |path: &Path| PathPattern::exactly(path).ok().and_then(|path| path.as_str().map(str::to_owned));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keeping account of a launch's system calls that weren't learned before.
+//! Records a launch's system calls that weren't learned before.
 
 use crate::apply::start::{LaunchEvent, Program};
 use crate::plan::Plan;
@@ -14,47 +14,47 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// More programs than this aren't kept account of: no profile has so many.
+/// The most programs that are recorded. No profile has that many.
 pub const PROGRAMS: usize = 4096;
 
-/// Keeps account of a launch's calls.
+/// Records a launch's calls.
 #[derive(Debug)]
 pub struct Recorder<'p> {
     plan: &'p Plan<'p>,
-    /// What was called for the first time, by the program that did.
+    /// The calls that were made for the first time, by program.
     seen: BTreeMap<Program, BTreeSet<Syscall>>,
-    /// There were more programs.
+    /// There were more programs than are recorded.
     overflowed: bool,
 }
 
-/// What a launch has taught, to be kept.
+/// What a launch has learned, to be stored.
 #[derive(Debug)]
 pub struct Taught {
-    /// What it is kept for.
+    /// The key to store it under.
     pub profile: String,
     /// How many programs made calls.
     pub programs: usize,
-    /// There were more than are kept account of.
+    /// There were more programs than are recorded.
     pub overflowed: bool,
-    /// What they called.
+    /// The programs' calls.
     pub calls: BTreeMap<Binary, BTreeSet<Syscall>>,
 }
 
-/// The program that calls would be kept for was changed or removed: what it called may have been another program's.
+/// The program for which calls would be stored was changed or removed: the calls may have been another program's.
 #[derive(Debug)]
 pub struct Changed {
-    /// What they would be kept for.
+    /// The key to store them under.
     pub profile: String,
 }
 
 impl<'p> Recorder<'p> {
-    /// Nothing was called yet, under a plan.
+    /// No calls yet, under a plan.
     #[must_use]
     pub const fn new(plan: &'p Plan<'p>) -> Self {
         Self { plan, seen: BTreeMap::new(), overflowed: false }
     }
 
-    /// A program made a call for the first time.
+    /// Records that a program made a call for the first time.
     pub fn note(&mut self, program: &Program, call: Syscall) {
         if self.seen.len() < PROGRAMS || self.seen.contains_key(program) {
             self.seen.entry(program.clone()).or_default().insert(call);
@@ -63,8 +63,8 @@ impl<'p> Recorder<'p> {
         }
     }
 
-    /// What the kernel has recorded of the file at `path` with this `inode`: of its `calls`, those that would have been
-    /// passed on to be learned. `device` is the kernel's number of it: `major << 20 | minor`. `tell` hears of each call.
+    /// Records what the kernel has recorded for the file at `path` with this `inode`: those of its `calls` that the filter
+    /// would have passed on to be learned. `device` is the kernel's number: `major << 20 | minor`. `tell` gets each call.
     pub fn called(
         &mut self,
         (path, device, inode): (&[u8], u32, u64),
@@ -73,7 +73,7 @@ impl<'p> Recorder<'p> {
     ) {
         let Some(wanted) = self.plan.broker.as_ref().and_then(|broker| broker.calls.as_ref()) else { return };
         let wanted = Numbers::from_bits(&wanted.numbers);
-        // The kernel's number of a device, which isn't always what `stat` says: of a file system in layers, say.
+        // The kernel's device number isn't always the one that `stat` returns, for example on an overlay file system.
         let (major, minor) = (device >> 20, device & 0xf_ffff);
         let mut program = Program { path: path.to_owned(), device: rustix::fs::makedev(major, minor), inode };
         let found = self.on_the_host(&program).and_then(|path| std::fs::metadata(path).ok());
@@ -89,10 +89,10 @@ impl<'p> Recorder<'p> {
         }
     }
 
-    /// What is to be kept of the launch, if it was one that learns; afterwards nothing is noted any more.
+    /// What a launch in mode `learn` has learned. Afterwards no more calls should be recorded.
     ///
     /// # Errors
-    /// When what it would be kept for was changed while it ran.
+    /// When the program for which it would be stored was changed while it ran.
     pub fn taught(&mut self) -> Result<Option<Taught>, Changed> {
         let Some(profile) = self.profile() else { return Ok(None) };
         if self.mode() != Some(SyscallMode::Learn) {
@@ -114,7 +114,7 @@ impl<'p> Recorder<'p> {
         Some(self.plan.broker.as_ref()?.calls.as_ref()?.mode)
     }
 
-    /// What calls are kept for.
+    /// The key under which calls are stored.
     #[must_use]
     pub fn profile(&self) -> Option<String> {
         Some(self.plan.broker.as_ref()?.calls.as_ref()?.profile.to_string())
@@ -131,7 +131,7 @@ impl<'p> Recorder<'p> {
     }
 }
 
-/// What a program is kept as: its path and its content. That of a file that is gone, or was made inside, is unknown.
+/// A program's stored identity: its path and its content. The content of a file that is gone, or was made inside, is unknown.
 #[must_use]
 pub fn identify(program: &Program, host: Option<&Path>) -> Binary {
     let unknown = || {
@@ -142,7 +142,7 @@ pub fn identify(program: &Program, host: Option<&Path>) -> Binary {
     let hash = || -> std::io::Result<Option<[u8; 32]>> {
         let file = File::open(host)?;
         let found = file.metadata()?;
-        // It was replaced meanwhile.
+        // The file was replaced meanwhile.
         if (found.dev(), found.ino()) != (program.device, program.inode) {
             return Ok(None);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A second run, under the profile that was learned of the first one, beside that first run.
+//! Compares a second run, under the profile that was learned from the first run, with that first run.
 
 use super::calls::Calls;
 use super::hosts::{self, Hosts};
@@ -18,7 +18,7 @@ use std::io::{Read, Seek, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// What the first run leaves to the second, which is this program executed anew.
+/// The data that the first run passes to the second one. The second run is this program executed again.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Handed {
     /// The profile, as a file.
@@ -29,7 +29,7 @@ pub struct Handed {
     pub refused: Vec<Vec<u8>>,
 }
 
-/// Where standard input begins, if it is a file that can be read twice.
+/// The position at which standard input begins, if it is a file that can be read twice.
 #[must_use]
 pub fn beginning() -> Option<u64> {
     let input = rustix::stdio::stdin();
@@ -41,11 +41,11 @@ pub fn beginning() -> Option<u64> {
 }
 
 impl Handed {
-    /// Leaves it in memory, at a descriptor that the program executed next inherits, and sets standard input to where it
-    /// began.
+    /// Writes the data to memory, at a descriptor that the next executed program inherits. Sets standard input back to
+    /// its beginning.
     ///
     /// # Errors
-    /// When there is no memory, or standard input can't be set.
+    /// When no memory is available, or standard input can't be set.
     pub fn leave(&self, beginning: Option<u64>) -> std::io::Result<File> {
         let file = rustix::fs::memfd_create("palisade-learned", MemfdFlags::empty())?;
         let mut file = File::from(file);
@@ -56,10 +56,10 @@ impl Handed {
         Ok(file)
     }
 
-    /// What the first run has left at a descriptor.
+    /// Reads the data that the first run left at a descriptor.
     ///
     /// # Errors
-    /// When there is nothing that was [left](Self::leave).
+    /// When the descriptor holds no data that was [left](Self::leave).
     pub fn take(number: u32) -> std::io::Result<Self> {
         let mut file = File::from(palisade_sys::process::inherited(number)?);
         file.rewind()?;
@@ -69,17 +69,17 @@ impl Handed {
     }
 }
 
-/// A second run, and what is known of the first.
+/// A second run, and the facts of the first one.
 pub struct Second<'s> {
-    /// What the first run was under.
+    /// The policy and plan of the first run.
     pub first: &'s Under,
-    /// Paths of which the first run was refused a use.
+    /// Paths for which the first run was refused a use.
     pub refused: &'s BTreeSet<&'s Path>,
-    /// What the second run was under.
+    /// The policy and plan of the second run.
     pub under: &'s Under,
     /// What it used.
     pub trace: &'s AccessTrace,
-    /// Whom it talked to.
+    /// The hosts that it connected to.
     pub hosts: &'s Hosts,
     /// Its system calls.
     pub calls: &'s Calls,
@@ -89,39 +89,39 @@ pub struct Second<'s> {
     pub host: &'s dyn Host,
 }
 
-/// What was refused in a second run and wasn't in the first.
+/// What was refused in a second run and not in the first one.
 #[derive(Debug)]
 pub struct Refusals {
     /// Files.
     pub files: Vec<Change>,
-    /// What was written in private and lost.
+    /// Paths that were written in a private place, and are lost.
     pub lost: Vec<PathBuf>,
-    /// Names that were protected.
+    /// Protected names that were refused.
     pub names: Vec<String>,
-    /// Whom it couldn't talk to.
+    /// Hosts that it couldn't connect to.
     pub network: Network,
     /// System calls.
     pub calls: Vec<Syscall>,
 }
 
-/// Whom a second run couldn't talk to, and the first one could.
+/// The hosts that a second run couldn't connect to although the first one could.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Network {
     /// Hosts that were refused.
     Refused(Vec<String>),
-    /// Addresses: there was no network.
+    /// Addresses: the run had no network.
     Absent(Vec<String>),
 }
 
 impl Second<'_> {
-    /// What was refused and wasn't in the first run.
+    /// What was refused and wasn't refused in the first run.
     ///
     /// # Errors
-    /// When a call's fate under a plan can't be told.
+    /// When a call's fate under a plan can't be determined.
     pub fn refusals(&self) -> Result<Refusals, PlanError> {
         let mut calls = Vec::new();
         for call in &self.calls.refused {
-            // What the options refuse, too, is no difference.
+            // A call that the options refuse, too, isn't a difference.
             if fate(&self.first.plan, &self.first.policy, *call)? != Fate::Refused {
                 calls.push(*call);
             }
@@ -143,7 +143,7 @@ impl Second<'_> {
 
     fn files(&self) -> Vec<Change> {
         let mut refused = Comparison::of(self.trace, &self.under.plan, &self.first.plan, self.host).widens;
-        // What the host's permissions refuse was refused in the first run.
+        // What the host's permissions refuse was refused in the first run, too.
         refused.retain(|change| !self.refused.contains(change.path.as_path()));
         refused
     }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a command used.
+//! Records what a command used.
 
 use palisade_syscall::broker::report::{Came, Used};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Names kept of those who used a path: enough to recognise it by.
+/// The number of program names that are kept for a path. These are enough to recognise the user of the path.
 const NAMES: usize = 3;
 
-/// More paths and addresses than this aren't noted: as many as the broker tells of.
+/// The most paths and addresses that are noted. The broker reports as many.
 const MOST: usize = 1 << 19;
-/// They take no more room than this.
+/// The most bytes that they take.
 const ROOM: usize = 64 << 20;
 
-/// What was used, by path. Paths are those inside.
+/// What was used, by path. Paths are paths inside.
 #[derive(Clone, Debug, Default)]
 pub struct AccessTrace {
     pub(super) paths: BTreeMap<PathBuf, Uses>,
     pub(super) addresses: BTreeMap<String, Programs>,
     pub(super) names: BTreeSet<String>,
-    /// The length of paths and addresses.
+    /// The total length of paths and addresses.
     length: usize,
     overflowed: bool,
 }
@@ -32,7 +32,7 @@ pub(super) struct Uses {
     pub(super) programs: Programs,
 }
 
-/// Who used something.
+/// The programs that used a path.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Programs {
     names: BTreeSet<String>,
@@ -65,24 +65,24 @@ impl AccessTrace {
         uses.programs.add(&program);
     }
 
-    /// Notes that a protected name was refused: its rule's name, as it would be allowed.
+    /// Notes that a protected name was refused, by the name in its rule, which would allow it.
     pub fn note_name(&mut self, name: &str) {
         self.names.insert(name.to_owned());
     }
 
-    /// Whether more was used than is noted.
+    /// Whether more was used than was noted.
     #[must_use]
     pub fn overflowed(&self) -> bool {
         self.overflowed
     }
 
-    /// The paths of which a use was refused.
+    /// The paths for which a use was refused.
     pub fn refused(&self) -> impl Iterator<Item = &Path> {
         let paths = self.paths.iter();
         paths.filter(|(_path, uses)| uses.refused()).map(|(path, _uses)| path.as_path())
     }
 
-    /// Names of rules for protected names that refused something.
+    /// Names of the rules for protected names that refused a use.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
@@ -93,7 +93,7 @@ impl AccessTrace {
         self.paths.is_empty() && self.addresses.is_empty() && self.names.is_empty()
     }
 
-    /// Whether the command made this path itself, or what it lies in.
+    /// Whether the command made this path itself, or a directory above it.
     pub(super) fn made(&self, path: &Path) -> bool {
         path.ancestors().any(|path| self.paths.get(path).is_some_and(|uses| uses.has(Used::Make, Came::Done)))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a trace comes to.
+//! Summarises a trace: the needed grants, and what the run lacked.
 
 use super::trace::{AccessTrace, Programs, Uses};
 use super::{Grants, Host, Rights};
@@ -13,51 +13,50 @@ use std::path::{Path, PathBuf};
 /// What a command needs, and what it lacked.
 #[derive(Clone, Debug, Default)]
 pub struct UsageSummary {
-    /// What has to be granted: the path inside, the host's, and what is done there.
+    /// The needed grants: the path inside, the host's path, and the rights.
     pub grants: BTreeMap<PathBuf, (PathBuf, Rights)>,
-    /// What was looked for, is on the host and wasn't granted.
+    /// Paths that were used, that the host has, and that weren't granted.
     pub wanted: Vec<Wanted>,
-    /// What was written to private places and is gone.
+    /// Paths that were written in private places, and are lost.
     pub lost: Vec<Lost>,
     /// Directories that the command made in trees of the host.
     pub made: Vec<PathBuf>,
-    /// Addresses of the network; of a network of its own without those of the loopback, which is there.
+    /// Addresses that were used. In a network namespace those of the loopback are left out, because it has a loopback.
     pub addresses: BTreeMap<String, Programs>,
-    /// They are the host's, and could be reached.
+    /// The addresses are in the host's network, and could be reached.
     pub reached_the_network: bool,
     /// Protected names that were refused.
     pub names: Vec<String>,
 }
 
-/// Something that wasn't granted.
+/// A use that wasn't granted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// The path.
     pub path: PathBuf,
-    /// What for.
+    /// The kind of access.
     pub access: Access,
-    /// By whom.
+    /// The programs.
     pub programs: Programs,
 }
 
-/// Something that was written and isn't kept.
+/// A path that was written and isn't kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
     /// A directory or file in the home.
     pub path: PathBuf,
-    /// How many names below it.
+    /// How many names below it were written.
     pub count: usize,
-    /// By whom.
+    /// The programs.
     pub programs: Programs,
 }
 
 const WRITES: [Used; 3] = [Used::Change, Used::Name, Used::Make];
 
 impl UsageSummary {
-    /// Draws up the account of a trace.
+    /// Summarises a trace.
     ///
-    /// `plan` is what the command ran under; `base` what would hold without any grant but that the
-    /// working directory can be read.
+    /// `plan`: the plan of the run. `base`: the plan without any grant except that the working directory can be read.
     #[must_use]
     pub fn of(trace: &AccessTrace, plan: &Plan<'_>, base: &Plan<'_>, home: &Path, host: &dyn Host) -> Self {
         let own_network = plan.namespaces.contains(&Namespace::Network);
@@ -77,7 +76,7 @@ impl UsageSummary {
                 Seen::Host { path: source, .. } => {
                     let mut needs = needs(uses, path, source, host);
                     account.refusals(&seen, uses, host);
-                    // Scripts are run by others, which the kernel opens by itself.
+                    // The kernel opens a script's interpreter itself, so the trace lacks it.
                     if uses.has(Used::Execute, Came::Done)
                         && let Some(interpreter) = host.interpreter(source)
                     {
@@ -108,7 +107,7 @@ impl UsageSummary {
                 account.grants.insert(path, (host, rights));
             }
         }
-        // A directory was made for what was written in it.
+        // A directory that holds other lost paths was only made to hold them.
         let holds = |path: &Path| lost.keys().any(|other| other != path && other.starts_with(path));
         let idle: Vec<PathBuf> = lost.keys().filter(|path| holds(path)).cloned().collect();
         for path in idle {
@@ -117,16 +116,16 @@ impl UsageSummary {
         account.lost =
             lost.into_iter().map(|(path, (count, programs))| Lost { path, count, programs }).collect();
         account.made = made(trace, plan);
-        // Names for a moment, such as a build's temporary ones, tell nothing.
+        // Directories that no longer exist, such as a build's temporary ones, tell the user nothing.
         account.made.retain(|path| host.exists(path));
         account
     }
 
-    /// What can be read but was to be changed or executed.
+    /// Paths that can be read, and that the command tried to change or execute.
     fn refusals(&mut self, seen: &Inside<'_>, uses: &Uses, host: &dyn Host) {
         let Seen::Host { path, .. } = &seen.seen else { return };
         if uses.any(&WRITES, Came::Refused) && !seen.can_write() {
-            // To make a name is to change the directory.
+            // Making a name changes the directory.
             let there = path.ancestors().find(|path| host.exists(path)).unwrap_or(path);
             self.want(there, Access::Write, uses);
         }
@@ -135,7 +134,7 @@ impl UsageSummary {
         }
     }
 
-    /// What isn't there, though the host has it.
+    /// Paths that aren't visible although the host has them.
     fn absences(&mut self, seen: &Inside<'_>, uses: &Uses, trace: &AccessTrace, host: &dyn Host) {
         let path = &seen.path;
         let lacked = |how| uses.has(how, Came::Absent) || uses.has(how, Came::Refused);
@@ -143,8 +142,8 @@ impl UsageSummary {
             return;
         }
         if !host.exists(path) {
-            // A name is made in a directory, which may be on the host. One that the command has made itself since is told
-            // as lost.
+            // A name is made in a directory, which the host may have. If the command has made the directory itself
+            // since, it is reported as lost.
             if uses.has(Used::Make, Came::Absent)
                 && let Some(parent) = path.parent()
                 && host.exists(parent)
@@ -177,7 +176,7 @@ fn is_loopback(address: &str) -> bool {
     address.parse::<std::net::SocketAddr>().is_ok_and(|address| address.ip().is_loopback())
 }
 
-/// What the uses of a path need where it is; `source` is where it is on the host.
+/// The rights that the uses of a path need, with the path inside; `source` is its path on the host.
 fn needs(uses: &Uses, path: &Path, source: &Path, host: &dyn Host) -> Vec<(PathBuf, Rights)> {
     let none = Rights::default();
     let mut needs = Vec::new();
@@ -198,7 +197,7 @@ fn needs(uses: &Uses, path: &Path, source: &Path, host: &dyn Host) -> Vec<(PathB
     needs
 }
 
-/// Adds a need, unless it is met anyway.
+/// Adds a need, unless it is met without a grant.
 fn need(
     trees: &mut BTreeMap<PathBuf, (PathBuf, Grants)>,
     trace: &AccessTrace,
@@ -207,7 +206,7 @@ fn need(
     path: &Path,
     rights: Rights,
 ) {
-    // What the command made isn't there before it runs: the directory is that it was made in.
+    // A path that the command made doesn't exist before the run. The grant is for the directory in which it was made.
     let path = path.ancestors().find(|path| !trace.made(path)).unwrap_or(path);
     let ordinary = inside::look(base, path);
     let met = (!rights.read || ordinary.can_read())
@@ -226,7 +225,7 @@ fn need(
     }
 }
 
-/// The tree of the host that a path lies in: where it is inside, and on the host.
+/// The tree of the host that a path lies in: its path inside, and its path on the host.
 fn tree_of(seen: &Inside<'_>) -> Option<(PathBuf, PathBuf)> {
     let (Seen::Host { path: source, .. }, Some((_index, crate::plan::Step::Bind(bind)))) =
         (&seen.seen, seen.step)
@@ -258,7 +257,7 @@ fn made(trace: &AccessTrace, plan: &Plan<'_>) -> Vec<PathBuf> {
     made
 }
 
-/// The part of a path in the home by which people know it: `~/.npm`, `~/.cache/pip`.
+/// The part of a path in the home that users recognise: `~/.npm`, `~/.cache/pip`.
 fn beginning(path: &Path, home: &Path) -> PathBuf {
     let Ok(rest) = path.strip_prefix(home) else { return path.to_owned() };
     let mut parts = rest.components();

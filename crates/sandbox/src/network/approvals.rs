@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whom commands may talk to because their user has said "always" when asked.
+//! The user's saved approvals: hosts that commands may connect to because the user answered "always" to a question.
 //!
-//! One small policy file for each profile and place, in the user's state directory, which no sandbox can write to. What
-//! stands in it is an answer and no rule: it is looked at only where the policy says `ask`, so it overrides neither a
-//! rule nor a lock. It is read when a command first uses the network, not at the launch.
+//! There is one small policy file for each profile and place, in the user's state directory, which no sandbox can write
+//! to. Its entries are answers and not rules: they count only where the policy says `ask`, so they override neither a
+//! rule nor a lock. The file is read when a command first uses the network, not at the launch.
 
 use crate::error::quoted;
 use crate::facts::Facts;
@@ -23,24 +23,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The directory of all of them, in the state directory.
+/// The directory of these files, in the state directory.
 pub const DIRECTORY: &str = "answers";
-/// A file that is larger is none.
+/// A larger file isn't a file of approvals.
 const LARGEST: usize = palisade_policy::parse::LARGEST_FILE;
-/// How the list ends, where the next answer goes.
+/// The end of the list, before which the next answer is added.
 const END: &str = "]\n";
-/// The longest name of a place in a file's name.
+/// The most characters of a profile or directory in a file's name.
 const LONGEST: usize = 32;
 
-/// Why answers can't be read or kept.
+/// Why answers can't be read or saved.
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalsError {
-    /// Others could have written them.
+    /// Other users could have written them.
     #[error("can't believe the answers in {file:?}: {source}")]
     Distrusted {
         /// The file.
         file: PathBuf,
-        /// Who could.
+        /// Why the file isn't trusted.
         source: TrustError,
     },
     /// They can't be read.
@@ -57,7 +57,7 @@ pub enum ApprovalsError {
         /// What is wrong.
         reason: String,
     },
-    /// They don't end as they were written.
+    /// The file doesn't have the end that Palisade writes.
     #[error("can't add an answer to {file:?}: it doesn't end with the list `allow`")]
     Changed {
         /// The file.
@@ -91,13 +91,13 @@ fn shown(file: &Path) -> String {
     quoted(&file.to_string_lossy())
 }
 
-/// Notes in a plan where answers are kept, if the policy has the user asked.
+/// Adds the path of the saved answers to a plan, if the policy has the user asked.
 ///
 /// # Errors
-/// When the path can't be written into a plan.
+/// When the path can't be put into a plan.
 pub fn plan(facts: &Facts, loaded: &Loaded, plan: &mut Plan<'_>) -> Result<(), NullByte> {
     let asks = loaded.policy.network_fallback().value == Fallback::Ask;
-    // Where only the system's policy counts, the user's answers hold for a session.
+    // Where only the system's policy counts, the user's answers last for one session.
     let Some(network) = plan.network.as_mut().filter(|_network| asks && !facts.of_system_only) else {
         return Ok(());
     };
@@ -111,11 +111,11 @@ pub fn plan(facts: &Facts, loaded: &Loaded, plan: &mut Plan<'_>) -> Result<(), N
     Ok(())
 }
 
-/// For what an answer holds.
+/// The launches for which an answer counts.
 struct Scope {
-    /// The profile, if one was asked for.
+    /// The requested profile, if there is one.
     profile: Option<String>,
-    /// The project's directory, or the one of the launch. An application is the same wherever it is opened.
+    /// The directory of the project, or of the launch. `None` for an application, which may be opened anywhere.
     directory: Option<PathBuf>,
 }
 
@@ -133,7 +133,7 @@ impl Scope {
         }
     }
 
-    /// What tells it from others, after a part that people recognise.
+    /// A unique file name. It starts with a part that users recognise.
     fn file_name(&self) -> String {
         let mut hasher = blake3::Hasher::new();
         for part in [self.profile.as_ref().map(String::as_bytes), self.directory.as_deref().map(bytes)] {
@@ -160,13 +160,13 @@ fn bytes(path: &Path) -> &[u8] {
 }
 
 impl Approvals<'_> {
-    /// The file.
+    /// The file's path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.file.as_path().to_owned()
     }
 
-    /// The same, without ties to the plan.
+    /// The same, without borrows from the plan.
     #[must_use]
     pub fn to_owned(&self) -> Approvals<'static> {
         Approvals {
@@ -176,10 +176,10 @@ impl Approvals<'_> {
         }
     }
 
-    /// What was answered before; nobody is allowed whom it doesn't name.
+    /// The hosts that the user has allowed. Other hosts aren't allowed.
     ///
     /// # Errors
-    /// When it can't be read, believed or understood.
+    /// When the file can't be read, trusted or understood.
     pub fn read(&self) -> Result<NetworkRules, ApprovalsError> {
         let file = self.path();
         match self.text(&file)? {
@@ -205,17 +205,17 @@ impl Approvals<'_> {
         places::check(file, us).map_err(|source| ApprovalsError::Distrusted { file: file.to_owned(), source })
     }
 
-    /// Keeps an answer: the user always allows this.
+    /// Saves an answer: the user always allows this host.
     ///
     /// # Errors
-    /// When it can't be kept.
+    /// When it can't be saved.
     pub fn allow(&self, target: &Target) -> Result<(), ApprovalsError> {
         let file = self.path();
         let failed = |source: std::io::Error| ApprovalsError::Write { file: file.clone(), source };
         let directory = file.parent().unwrap_or(&file).to_owned();
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
         let directory = self.check(&directory)?;
-        // Two launches of the same profile may be asked at once.
+        // Two launches of the same profile may be asked at the same time.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let held =
             rustix::fs::open(&directory, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
@@ -227,7 +227,7 @@ impl Approvals<'_> {
         }
         let before = text.strip_suffix(END).ok_or_else(|| ApprovalsError::Changed { file: file.clone() })?;
         let text = format!("{before}    \"{target}\",\n{END}");
-        // Whatever was changed by hand: what is written can be read.
+        // The user may have changed the file, so this checks that the new text can be read.
         rules(&text, &file)?;
         replace(&file, text.as_bytes()).map_err(failed)?;
         let _not_everywhere = rustix::fs::fsync(&held);
@@ -244,7 +244,7 @@ impl Approvals<'_> {
     }
 }
 
-/// What a file says of hosts; nothing else in it counts.
+/// The rules for hosts in a file. Other entries don't count.
 fn rules(text: &str, file: &Path) -> Result<NetworkRules, ApprovalsError> {
     let failed = |errors: Vec<ParseError>| ApprovalsError::Parse {
         file: file.to_owned(),
@@ -254,9 +254,9 @@ fn rules(text: &str, file: &Path) -> Result<NetworkRules, ApprovalsError> {
     Ok(NetworkRules { rules: policy.settings.hosts, fallback: Fallback::Deny })
 }
 
-/// Replaces a file as a whole: at any moment the old one or the new one is there.
+/// Replaces a file as a whole: at every moment either the old file or the new one exists.
 fn replace(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    // Who writes holds the directory's lock, so a file of this name was left by somebody who was killed.
+    // The writer holds the directory's lock, so an existing file of this name is from a process that was killed.
     let temporary = file.with_extension("new");
     let _none_left = std::fs::remove_file(&temporary);
     let mut options = File::options();

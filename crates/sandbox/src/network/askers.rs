@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which process asked the network inside for something: the one that has the socket.
+//! Finds the process that made a request on the network inside: the process that has the socket.
 //!
-//! The kernel lists a network's sockets with addresses and inodes, and of each process the inodes that its descriptors
-//! are open on. Both belong to the command's user, so the launcher may look. A socket that several processes have is no
-//! one's, and one that was closed meanwhile is nobody's: nothing is guessed.
+//! The kernel lists a network's sockets with addresses and inodes, and for each process the inodes of its open
+//! descriptors. Both belong to the command's user, so the launcher may read them. If several processes have the socket,
+//! or it was closed meanwhile, no process is named: nothing is guessed.
 
 use crate::apply::start::Running;
 use std::fs::File;
@@ -13,18 +13,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// More of a list of sockets isn't read: a command may have as many as it likes.
+/// The most bytes of a list of sockets that are read: a command may open any number of sockets.
 const LONGEST: u64 = 4 << 20;
-/// So long one look may take, and all of them in a second: the launcher has more to do.
+/// How long one search may take, and all searches within a second: the launcher has other work.
 const LOOK: Duration = Duration::from_millis(200);
 const LOOKS: Duration = LOOK;
 
-/// Who asked.
+/// The process or program that made a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asker {
-    /// Its process, if it is one.
+    /// The process, if only one has the socket.
     pub pid: Option<u32>,
-    /// Its name.
+    /// The program's name.
     pub program: String,
 }
 
@@ -32,7 +32,7 @@ pub struct Asker {
 #[derive(Debug, Default)]
 pub struct Askers {
     running: Option<Running>,
-    /// How long was looked within the second that began then.
+    /// The time that searches took within the second that began then.
     spent: Option<(Instant, Duration)>,
 }
 
@@ -42,7 +42,7 @@ impl Askers {
         self.running = Some(running);
     }
 
-    /// The process inside whose socket has this address; `None` if it can't be told, or was asked for too often.
+    /// The process inside that has the socket of this address; `None` if it can't be determined, or after too many searches.
     pub fn find(&mut self, address: SocketAddr, datagrams: bool) -> Option<Asker> {
         let running = self.running?;
         let begin = Instant::now();
@@ -82,7 +82,7 @@ fn look(running: Running, address: SocketAddr, datagrams: bool, deadline: Instan
     Some(Asker { pid, program })
 }
 
-/// The processes inside: the command and its descendants, and those of init, who gets the orphans.
+/// The processes inside: the command and its descendants, and those of init, which gets the orphans.
 fn inside(running: Running, deadline: Instant) -> Option<Vec<i32>> {
     let mut found = vec![running.pid];
     found.extend(children(running.init?)?);
@@ -92,7 +92,7 @@ fn inside(running: Running, deadline: Instant) -> Option<Vec<i32>> {
         if Instant::now() >= deadline {
             return None;
         }
-        // It may have ended.
+        // The process may have ended.
         let new = children(pid).unwrap_or_default();
         found.extend(new);
     }
@@ -101,7 +101,7 @@ fn inside(running: Running, deadline: Instant) -> Option<Vec<i32>> {
     Some(found)
 }
 
-/// The children of all threads of a process. All processes of a host need not be looked at for them.
+/// The children of all threads of a process. This avoids a search through all processes of the host.
 fn children(pid: i32) -> Option<Vec<i32>> {
     let mut found = Vec::new();
     for task in std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
@@ -111,9 +111,9 @@ fn children(pid: i32) -> Option<Vec<i32>> {
     Some(found)
 }
 
-/// Whether a process has a descriptor of this; `None` when there is no time left.
+/// Whether a process has a descriptor of this socket; `None` when no time is left.
 fn has(pid: i32, link: &str, deadline: Instant) -> Option<bool> {
-    // It may have ended.
+    // The process may have ended.
     let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Some(false) };
     for descriptor in descriptors.flatten() {
         if Instant::now() >= deadline {
@@ -127,18 +127,18 @@ fn has(pid: i32, link: &str, deadline: Instant) -> Option<bool> {
     Some(false)
 }
 
-/// The inode of the one socket with this address.
+/// The inode of the only socket with this address.
 fn socket(network: &str, address: SocketAddr, datagrams: bool) -> Option<u64> {
     let tables = if datagrams { ["udp", "udp6"] } else { ["tcp", "tcp6"] };
     let mut found = Vec::new();
     for table in tables {
         let mut text = String::new();
-        // Without IPv6 there is no second one.
+        // Without IPv6 the second table doesn't exist.
         let Ok(file) = File::open(Path::new(network).join(table)) else { continue };
         file.take(LONGEST).read_to_string(&mut text).ok()?;
         found.extend(text.lines().skip(1).filter_map(row).filter(|(own, _inode)| is_at(*own, address)));
     }
-    // One that is bound to this very address, rather than to all of them.
+    // A socket that is bound to exactly this address is preferred to one that is bound to all addresses.
     let exact = found.iter().filter(|(own, _inode)| !own.ip().is_unspecified()).count();
     found.retain(|(own, _inode)| exact == 0 || !own.ip().is_unspecified());
     match found[..] {
@@ -152,7 +152,7 @@ fn is_at(own: SocketAddr, address: SocketAddr) -> bool {
     own.port() == address.port() && (own_ip == ip || own_ip.is_unspecified())
 }
 
-/// The own address and the inode in a line of `/proc/net/tcp` and its like; none of a socket that no process has.
+/// The local address and the inode in a line of `/proc/net/tcp` and similar files; `None` for a socket that no process has.
 fn row(line: &str) -> Option<(SocketAddr, u64)> {
     let mut fields = line.split_ascii_whitespace();
     let (ip, port) = fields.nth(1)?.split_once(':')?;
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// This process's own sockets, of which a connection has two with different addresses.
+    /// The test looks for sockets of its own process. A connection has two sockets, with different addresses.
     #[test]
     fn a_socket_is_found_by_its_address() {
         let inode = |path: String| {
@@ -215,7 +215,7 @@ mod tests {
         let datagrams = UdpSocket::bind("0.0.0.0:0").unwrap();
         let port = datagrams.local_addr().unwrap().port();
         let own = inode(format!("/proc/self/fd/{}", datagrams.as_raw_fd()));
-        // It sends from whichever address fits.
+        // This socket sends from any of the host's addresses.
         assert_eq!(
             socket("/proc/self/net", SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port), true),
             Some(own)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The launcher's side of a filtered network: sockets at which nobody answers until somebody asks.
+//! The launcher's side of the gateway: listening sockets without a server until a process inside uses the network.
 //!
-//! Init has made them inside (`palisade_sys::network`). The first question or connection makes the kernel send a
-//! signal, which the monitor takes among the others; only then is the process forked that serves them, outside, with
-//! next to no rights. A command that never uses the network never pays for it. When that process ends its sockets are
-//! closed with it: who asks then is refused, and nothing else leads out.
+//! Init has made the sockets inside (`palisade_sys::network`). The first query or connection makes the kernel send a
+//! signal, which the monitor receives with its other signals. Only then the gateway is forked, outside, with almost no
+//! rights. A command that never uses the network has no cost. When the gateway ends, its sockets are closed: later
+//! requests are refused, and there is no other way out.
 //!
-//! What serves is given by the caller ([`ServeNetwork`]): this crate knows nothing of names and protocols.
+//! The caller provides the code of the gateway ([`ServeNetwork`]): this crate knows nothing of names and protocols.
 
 use crate::apply::start::LaunchEvent;
 use crate::error::StartError;
@@ -31,30 +31,30 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What is given to whoever serves a network.
+/// The input of the gateway.
 #[derive(Debug)]
 pub struct Served {
     /// The sockets inside.
     pub inside: Vec<Made>,
     /// Sockets of the host, and the ports inside that they lead to.
     pub publish: Vec<(OwnedFd, u16)>,
-    /// Whom the command may talk to.
+    /// The rules for hosts.
     pub rules: NetworkRules,
-    /// Whom the user has allowed before where the rules have them asked.
+    /// Hosts that the user has approved earlier, for requests about which the rules say `ask`.
     pub answered: NetworkRules,
-    /// How the world is reached: as [`Network::proxy`](crate::plan::Network::proxy).
+    /// The upstream proxy, as in [`Network::proxy`](crate::plan::Network::proxy).
     pub proxy: Option<String>,
-    /// The caller's variables about proxies; none if they aren't to be looked at.
+    /// The caller's variables about proxies; empty if they don't count.
     pub variables: Vec<(&'static str, String)>,
-    /// The name servers to ask; none: those of `resolv_conf`.
+    /// The name servers to query; if empty, those of `resolv_conf`.
     pub dns: Vec<SocketAddr>,
-    /// What the host's `/etc/resolv.conf` says; it can't be read any more.
+    /// The content of the host's `/etc/resolv.conf`, which the gateway can't read any more.
     pub resolv_conf: String,
-    /// What its `/etc/hosts` says.
+    /// The content of the host's `/etc/hosts`.
     pub hosts: String,
-    /// A stream of [`palisade_protocol::network`]; when its other end is closed there is nobody left to serve.
+    /// A stream of [`palisade_protocol::network`]. When its other end is closed, the launch has ended.
     pub control: OwnedFd,
-    /// Makes sockets inside.
+    /// Makes sockets in the network inside.
     pub maker: Maker,
 }
 
@@ -63,31 +63,31 @@ pub struct Served {
 pub struct Maker(OwnedFd);
 
 impl Maker {
-    /// A stream socket that doesn't block, of IPv6 or IPv4.
+    /// A nonblocking stream socket, of IPv6 or IPv4.
     ///
     /// # Errors
-    /// When init has ended or can make none.
+    /// When init has ended or can't make a socket.
     pub fn socket(&self, v6: bool) -> Result<OwnedFd, Errno> {
         palisade_sys::network::socket_inside(self.0.as_fd(), v6)
     }
 }
 
-/// Serves a network until nobody is left to serve. Called in a process of its own.
+/// Serves a network until the launch ends. Called in a process of its own.
 pub type ServeNetwork = fn(Served);
 
-/// For launches that have none.
+/// For launches without a filtered network.
 pub(crate) fn nobody(_served: Served) {}
 
-/// A file of more than this says nothing about names.
+/// A larger file isn't read as a file about names.
 const LARGEST: usize = 1 << 20;
 /// How long the end of a launch waits for the last reports.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// A report is no longer.
+/// The longest report.
 const LONGEST: usize = 1 << 16;
-/// So much is read at a time, and so often, before the launcher looks after something else.
+/// How much is read at a time, and how often, before the launcher does other work.
 const CHUNK: usize = 8192;
 const CHUNKS: usize = 16;
-/// The calls of whoever serves: sockets and what waits for them, memory, and the clock.
+/// The system calls of the gateway: sockets and waiting for them, memory, and the clock.
 const OWN: &[&str] = &[
     "accept4",
     "bind",
@@ -141,17 +141,17 @@ const OWN: &[&str] = &[
     "writev",
 ];
 
-/// Calls that depend on an argument: sockets of the internet only, not to block only, its own limits only.
+/// Calls that depend on an argument: only internet sockets, only nonblocking mode, only the process's own limits.
 const CONDITIONAL: [(&str, u8, &[u64], &str); 3] = [
     ("socket", 0, &[2, 10], "AF_INET, AF_INET6"),
     ("ioctl", 1, &[0x5421], "FIONBIO"),
     ("prlimit64", 0, &[0], "this process"),
 ];
 
-/// The filter for whoever serves a network.
+/// The seccomp filter of the gateway.
 ///
 /// # Errors
-/// None is known for a list of our own.
+/// No error is known for this constant list.
 pub(crate) fn filter() -> Result<palisade_syscall::Filter, palisade_syscall::Error> {
     let known = |name: &&&str| name.parse::<Syscall>().is_ok_and(|call| call.number(Arch::NATIVE).is_some());
     let calls: Vec<&str> = OWN.iter().filter(known).copied().collect();
@@ -167,7 +167,7 @@ pub(crate) fn filter() -> Result<palisade_syscall::Filter, palisade_syscall::Err
     compile(&rules, Arch::NATIVE)
 }
 
-/// The network of a launch.
+/// The gateway of a launch, or its sockets before it is started.
 #[derive(Debug)]
 pub(crate) struct Gateway<'p> {
     told: Option<&'p Told<'p>>,
@@ -178,16 +178,16 @@ pub(crate) struct Gateway<'p> {
 
 #[derive(Debug, Default)]
 enum State {
-    /// There is none, or nobody serves it any more.
+    /// There is no gateway, or it has ended.
     #[default]
     Shut,
-    /// Nobody has asked for anything.
+    /// The gateway isn't started, because nothing was requested yet.
     Alone(Sockets),
-    /// Whoever asks is served.
+    /// The gateway serves requests.
     Open { process: i32, control: Control },
 }
 
-/// This end of the stream of reports.
+/// The launcher's end of the stream of reports.
 #[derive(Debug)]
 struct Control {
     socket: OwnedFd,
@@ -201,7 +201,7 @@ struct Sockets {
     lifeline: OwnedFd,
 }
 
-/// The sockets of the host whose connections go inside, made before anything is started.
+/// The sockets of the host whose connections go inside, made before any process is started.
 pub(crate) fn publish(plan: &Plan<'_>) -> Result<Vec<(OwnedFd, u16)>, StartError> {
     let Some(told) = &plan.network else { return Ok(Vec::new()) };
     let bound = told.publish.iter().map(|published| {
@@ -215,7 +215,7 @@ pub(crate) fn publish(plan: &Plan<'_>) -> Result<Vec<(OwnedFd, u16)>, StartError
 }
 
 impl<'p> Gateway<'p> {
-    /// Takes the sockets over and waits for whoever asks.
+    /// Takes the sockets and waits for the first request.
     pub(crate) fn of(
         plan: &'p Plan<'_>,
         network: Option<&Network>,
@@ -236,7 +236,7 @@ impl<'p> Gateway<'p> {
             Ok(lifeline) => {
                 let sockets = Sockets { inside, publish, lifeline };
                 for socket in sockets.all() {
-                    // Whoever has asked before is seen by the first look.
+                    // An earlier request is seen by the first look.
                     let _only_late = wait::signal_when_readable(socket);
                 }
                 gateway.state = State::Alone(sockets);
@@ -246,7 +246,7 @@ impl<'p> Gateway<'p> {
         gateway
     }
 
-    /// Looks whether somebody has asked, and what is reported. Whether there is more than was read.
+    /// Starts the gateway at the first request, and passes on its reports. Returns whether there is more to read.
     pub(crate) fn look(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> bool {
         if let State::Alone(sockets) = &self.state {
             if !sockets.any_readable() {
@@ -260,7 +260,7 @@ impl<'p> Gateway<'p> {
         }
     }
 
-    /// A process has ended: perhaps the one that serves.
+    /// A child has ended: perhaps the gateway.
     pub(crate) fn reap(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         let State::Open { process, control } = &mut self.state else { return };
         let how = match wait::poll(*process) {
@@ -269,7 +269,7 @@ impl<'p> Gateway<'p> {
             Ok(_) => return,
             Err(errno) => format!("is gone: {errno}"),
         };
-        // It writes nothing more.
+        // The gateway has ended and writes nothing more.
         while control.hear(tell) == Heard::Part {}
         self.state = State::Shut;
         tell(LaunchEvent::NetworkEnded(&format!("the process that served it {how}")));
@@ -294,7 +294,7 @@ impl<'p> Gateway<'p> {
         }
     }
 
-    /// Ends whoever serves. Nobody is left inside who could ask.
+    /// Ends the gateway. No process is left inside that could make a request.
     pub(crate) fn end(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         if let State::Open { process, mut control } = std::mem::take(&mut self.state) {
             control.last_words(tell);
@@ -305,7 +305,7 @@ impl<'p> Gateway<'p> {
     }
 }
 
-/// Whoever leaves early leaves nobody behind.
+/// On drop: ends and reaps the helper processes.
 impl Drop for Gateway<'_> {
     fn drop(&mut self) {
         self.end(&mut |_nobody_listens| {});
@@ -326,20 +326,20 @@ impl Sockets {
     }
 }
 
-/// How much of what has been reported was read.
+/// How much of the reports was read.
 #[derive(Debug, PartialEq, Eq)]
 enum Heard {
-    /// All, until now.
+    /// All that have arrived.
     All,
-    /// There is more.
+    /// There are more.
     Part,
-    /// All there will ever be.
+    /// All, and the gateway has closed the stream.
     End,
 }
 
 impl Control {
-    /// Passes on what has been reported, up to a limit: whoever reports without end mustn't keep the launcher from
-    /// everything else.
+    /// Passes on the reports that have arrived, up to a limit: a gateway that reports without end must not keep the
+    /// launcher from its other work.
     fn hear(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) -> Heard {
         let mut bytes = [0u8; CHUNK];
         for _chunk in 0..CHUNKS {
@@ -350,14 +350,14 @@ impl Control {
                 }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Heard::All,
-                // Nobody who would report.
+                // The stream is closed.
                 Ok(_) | Err(_) => return Heard::End,
             }
         }
         Heard::Part
     }
 
-    /// Lets whoever serves tell what is left to tell, and end.
+    /// Lets the gateway send its last reports and end.
     fn last_words(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         let _ended_already = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
         let until = Instant::now() + PATIENCE;
@@ -382,27 +382,27 @@ impl Control {
         while let Some(told) = self.frames.take() {
             match told {
                 Ok(told) => tell(LaunchEvent::Network { told: &told, control: self.socket.as_fd() }),
-                // The serving process has been talked into something: nothing it says counts any more.
+                // No message is this long: the gateway is compromised, so its reports don't count any more.
                 Err(ProtocolError::TooLong(_)) => {
                     let _silenced = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
                     self.frames = Frames::new(LONGEST);
                     return;
                 }
-                // This says nothing; the next may.
+                // This message is invalid. The next one may be valid.
                 Err(_strange) => {}
             }
         }
     }
 }
 
-/// Tells the serving process something.
+/// Sends an instruction to the gateway.
 pub fn instruct(control: BorrowedFd<'_>, instruction: &Instruction) {
     let Ok(message) = frame(instruction) else { return };
-    // A part of a message can't be left out: words are few, and room for them there is.
+    // A message can't be sent in part. There is enough room, because instructions are few.
     let _it_has_ended = rustix::net::send(control, &message, SendFlags::NOSIGNAL);
 }
 
-/// Forks the process that serves.
+/// Forks the gateway.
 fn start(
     told: &Told<'_>,
     identity: Option<[u32; 2]>,
@@ -437,7 +437,7 @@ fn start(
     Ok((process, ours))
 }
 
-/// The caller's variables about proxies that say something.
+/// The caller's variables about proxies that aren't empty.
 #[must_use]
 pub fn variables() -> Vec<(&'static str, String)> {
     let value = |name: &'static str| {
@@ -446,7 +446,7 @@ pub fn variables() -> Vec<(&'static str, String)> {
     crate::network::VARIABLES.iter().filter_map(|(name, _inside)| value(name)).collect()
 }
 
-/// What a file about names says; nothing if it can't be read.
+/// The content of a file about names; empty if it can't be read.
 #[must_use]
 pub fn text(path: &Path) -> String {
     let bytes = palisade_host::file::read(path, LARGEST, palisade_host::file::Links::Follow);
@@ -460,7 +460,7 @@ mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
-    /// Its other end writes as fast as this one reads.
+    /// The other end writes as fast as this end reads.
     #[test]
     fn reports_without_end_let_the_launcher_look_after_something_else() {
         let (socket, mut server) = UnixStream::pair().unwrap();
@@ -476,7 +476,7 @@ mod tests {
             turns += usize::from(control.hear(&mut |_report| told += 1) == Heard::Part);
             assert!(told - before <= CHUNKS * CHUNK / size + 1, "{} reports in one turn", told - before);
         }
-        // Its last words would be without end, too.
+        // The last reports would be without end, too.
         let before = Instant::now();
         control.last_words(&mut |_report| told += 1);
         assert!(before.elapsed() < 100 * PATIENCE, "{:?}", before.elapsed());
@@ -484,7 +484,7 @@ mod tests {
         flood.join().unwrap();
     }
 
-    /// What is no message counts for nothing; what is longer than any message is the last that is heard.
+    /// An invalid message is skipped. After a message that is too long, no message counts.
     #[test]
     fn a_server_that_was_talked_into_something_is_not_believed() {
         let (socket, mut server) = UnixStream::pair().unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the process that serves a network reports, completed by what only the launcher knows.
+//! Completes the gateway's reports with facts that only the launcher knows.
 
 use super::askers::Askers;
 use super::gateway;
@@ -12,17 +12,17 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// Hears the reports of a launch.
+/// Receives the reports of a launch.
 #[derive(Debug)]
 pub struct Reports {
-    /// The policy says how the world is reached.
+    /// The policy states the way out, by proxy or direct.
     says_way_out: bool,
     askers: Askers,
     renewal: Renewal,
 }
 
 impl Reports {
-    /// None has come yet.
+    /// No report has come yet.
     #[must_use]
     pub fn new(plan: &Plan<'_>) -> Self {
         let says_way_out = plan.network.as_ref().is_some_and(|network| network.proxy.is_some());
@@ -34,8 +34,8 @@ impl Reports {
         self.askers.started(running);
     }
 
-    /// The event that comes of a report; none of what only counts together with what follows. `program` is the command's,
-    /// for where the asking process isn't known; `control` leads to the process that reports.
+    /// The event for a report. `None` for an opened connection, which is shown only with its later event. `program` is
+    /// the command's name, for requests whose process isn't known; `control` leads to the gateway.
     pub fn complete(
         &mut self,
         event: &Event,
@@ -47,7 +47,7 @@ impl Reports {
         let overlooked = !self.says_way_out && environment_names_proxy();
         let asker = held.and_then(|held| {
             let found = self.askers.find(held.asker.address, held.asker.datagrams);
-            // It goes on with the refusal once the asking process is known.
+            // The gateway continues with the refusal after the process was looked up.
             gateway::instruct(control, &Instruction::Noted { number: held.number });
             found
         });
@@ -56,14 +56,14 @@ impl Reports {
     }
 }
 
-/// Tells the serving process when the host's files about names have changed: another network, a name server less.
+/// Tells the gateway when the host's files about names have changed, for example after a change of network or name server.
 #[derive(Debug, Default)]
 struct Renewal {
     seen: Option<[Option<SystemTime>; 2]>,
 }
 
 impl Renewal {
-    /// Something didn't work: perhaps because of that.
+    /// A connection failed, perhaps because of such a change.
     fn look(&mut self, outcome: Option<Outcome>, control: BorrowedFd<'_>) {
         let changed = |path: &str| std::fs::metadata(path).and_then(|found| found.modified()).ok();
         let now = || Some(FILES.map(changed));
@@ -90,8 +90,8 @@ fn environment_names_proxy() -> bool {
     gateway::variables().iter().any(|(name, _value)| !name.eq_ignore_ascii_case("no_proxy"))
 }
 
-/// An event of the network's, with what only the launcher knows: the process. None for what only counts together with what
-/// follows. The serving process handles what others send: only what its events may say is taken from them.
+/// An event of the gateway's, with the process that only the launcher knows. `None` for an opened connection, which is shown
+/// only with its later event. The gateway handles untrusted data, so only the permitted parts of its events are copied.
 ///
 /// `overlooked`: the caller has variables about proxies, and the policy doesn't say whether they count.
 fn completed(event: &Event, (program, pid): (&str, Option<u32>), overlooked: bool) -> Option<Event> {
@@ -121,13 +121,13 @@ fn completed(event: &Event, (program, pid): (&str, Option<u32>), overlooked: boo
     Some(completed.with_hint(hint))
 }
 
-/// Whether this is a command that allows one host, and no other.
+/// Whether this is a command that allows one host and nothing else.
 fn is_hint(hint: &str) -> bool {
     let target = hint.strip_prefix("palisade run --allow ").and_then(|rest| rest.strip_suffix(" …"));
     target.is_some_and(|target| target.parse::<Target>().is_ok())
 }
 
-/// What became of a connection; nothing of an event that isn't a network's.
+/// The outcome of a connection; `None` for an event that isn't about the network.
 fn outcome(event: &Event) -> Option<Outcome> {
     match &event.detail {
         Detail::Network(network) => Some(network.outcome),
@@ -175,8 +175,8 @@ mod tests {
         assert_eq!(completed(&of(Outcome::Closed), ("x", None), true).unwrap().hint, None);
     }
 
-    /// A serving process that was talked into something can't have the user told to type what it likes, nor speak for
-    /// others.
+    /// A compromised gateway can't make Palisade tell the user to type a command of its choice, and can't report in the
+    /// name of others.
     #[test]
     fn a_server_says_no_more_than_it_may() {
         for hint in [

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a refused connection to a socket means.
+//! Explains a refused connection to a socket: which program listens there.
 
 use palisade_event::{Detail, Event, Mechanism, Object, Operation, Sandbox, Subject, Verdict, Why};
 use std::time::SystemTime;
 
-/// Ends of paths, who listens there, and what that comes to.
+/// Ends of paths, the program that listens there, and what access to it means.
 const KNOWN: &[(&str, &str)] = &[
     ("docker.sock", "Docker's: whoever reaches it is root on the host"),
     ("podman.sock", "Podman's: whoever reaches it starts containers with your files"),

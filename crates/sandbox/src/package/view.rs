@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A file tree in which a package's files are in the system's places, and of the host what tells of it and its users.
+//! Builds a file tree with a package's files in place of the system's, and with the host's files that describe it and
+//! its users.
 
 use super::{PACKED, READ_BY_ALL, RESOLVER, Unpacked, is_packed};
 use crate::error::PlanError;
@@ -11,11 +12,11 @@ use palisade_policy::decide::EffectivePath;
 use palisade_policy::{EffectiveGlob, Grant, NetworkMode};
 use std::path::{Path, PathBuf};
 
-/// What libraries look at in the kernel's files, whatever the program is.
+/// Files of the kernel that libraries read in every program.
 const PROCESSORS: [&str; 3] =
     ["/sys/devices/system/cpu/online", "/sys/devices/system/cpu/possible", "/sys/devices/system/cpu/present"];
 
-/// Shows a package's files, and what every program reads of the host.
+/// Shows a package's files, and the host's files that every program reads.
 pub(crate) fn compose(
     tree: &mut Tree<'_>,
     facts: &Facts,
@@ -43,7 +44,7 @@ pub(crate) fn compose(
     }
     let resolver = (network == NetworkMode::Host).then_some(RESOLVER);
     for path in READ_BY_ALL.into_iter().chain(resolver).chain(PROCESSORS) {
-        // Under its own name, wherever it really is: a link could lead to what isn't there.
+        // Shown under its own name, wherever the file really is: the target of a link may be missing inside.
         if let Some(real) = facts.canonical(Path::new(path))
             && facts.kind(&real) == Kind::Other
         {
@@ -53,14 +54,14 @@ pub(crate) fn compose(
     Ok(())
 }
 
-/// What becomes of a rule's path: `None` if it is in sight by now, or isn't there.
+/// A rule's path in the tree of a package: `None` if it is visible already, or doesn't exist.
 pub(crate) fn placed(package: &Unpacked, path: EffectivePath) -> Option<EffectivePath> {
     if !is_packed(&path.source) || !matches!(path.grant, Grant::Allowed { .. }) {
         return Some(path);
     }
     let source = package.host(&path.source);
     let moved = path.source != path.destination && source.symlink_metadata().is_ok();
-    // What is in a package stays as it is, whoever says otherwise.
+    // A package's files are never writable, whatever a rule says.
     let grant = match path.grant {
         Grant::Allowed { execute, .. } => Grant::Allowed { write: false, execute },
         other => other,
@@ -68,7 +69,7 @@ pub(crate) fn placed(package: &Unpacked, path: EffectivePath) -> Option<Effectiv
     moved.then_some(EffectivePath { source, grant, ..path })
 }
 
-/// What a pattern finds in a package, by the paths inside.
+/// The matches of a pattern in a package, by their paths inside.
 pub(crate) fn look_up(
     facts: &Facts,
     package: &Unpacked,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A message bus behind a filter.
+//! A filtered message bus of a plan.
 
 use super::Plan;
 use crate::plan::text::Text;
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A bus that the command reaches through a filter, which is started on its first connection.
+/// A bus that the command reaches through a filter. The filter is started at the first connection.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bus<'a> {
-    /// Which.
+    /// The bus.
     pub which: BusName,
-    /// The application's id, if portals are to know it: they look for the launch by its number.
+    /// The application's id, if portals need it. They look the launch up by its number.
     #[serde(borrow)]
     pub portals: Option<Text<'a>>,
-    /// How the filter is started.
+    /// The plan of the filter's sandbox.
     #[serde(borrow)]
     pub proxy: Nested<'a>,
 }
 
-/// The buses that there are.
+/// The message buses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BusName {
-    /// The user's session's.
+    /// The session bus of the user.
     Session,
-    /// The system's.
+    /// The system bus.
     System,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for BusName {
     }
 }
 
-/// A plan in a plan: in the cache it stays encoded until somebody needs it.
+/// A plan in a plan. In the cache it stays encoded until it is needed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Nested<'a>(Cow<'a, [u8]>);
 
@@ -63,7 +63,7 @@ impl Nested<'_> {
     /// Decodes it.
     ///
     /// # Errors
-    /// When it isn't what it should be: the cache file was damaged.
+    /// When the bytes are invalid, because the cache file was damaged.
     pub fn get(&self) -> Result<Plan<'_>, postcard::Error> {
         Plan::from_bytes(&self.0)
     }

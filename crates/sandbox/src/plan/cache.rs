@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plans kept from one launch to the next: one file a plan.
+//! The plan cache: keeps plans from one launch to the next, one file for each plan.
 //!
-//! A file is believed only if it belongs to the caller, nobody else may write it or its
-//! directory, its checksum is right, it was made by this version for exactly this request, and
-//! what it was made from is unchanged. Anything else is a miss, never an error: the plan is made
-//! again and the file replaced.
+//! A file is used only if all of this is true: it belongs to the caller, no other user may write to it or its
+//! directory, its checksum is correct, this version made it for exactly this request, and its inputs are unchanged. Any
+//! other file is a miss and never an error: the plan is made again and the file replaced.
 //!
-//! It is read, not mapped: below 64 KiB a read is as fast as the page faults of a mapping (both
-//! 3 µs for a plan of 6 KiB), and a file that is cut short meanwhile can't end the program.
+//! The file is read and not mapped: below 64 KiB a read is as fast as the page faults of a mapping (both 3 µs for a
+//! plan of 6 KiB), and a file that is truncated meanwhile can't end the program.
 
 use crate::plan::text::Text;
 use crate::plan::{Input, PROGRAM, Plan, SCHEMA, Was};
@@ -21,20 +20,20 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// Larger plans (many thousands of rules) are not kept.
 const LARGEST: usize = 8 << 20;
-/// What a file starts with: name, version of the form.
+/// The start of a file: name, version of the format.
 const MAGIC: &[u8; 8] = b"palisad1";
 const HEADER: usize = MAGIC.len() + 8 + 8;
-/// As long a plan is kept: it was made again long ago, or nobody wants it.
+/// How long a plan is kept. An older one was replaced long ago, or is no longer used.
 const OLDEST: std::time::Duration = std::time::Duration::from_secs(60 * 24 * 3600);
-/// Plans kept; beyond, the oldest go.
+/// The most plans that are kept. Beyond this the oldest are removed.
 const MOST: usize = 512;
 
-/// What a request's plan depends on besides files: compared byte by byte.
+/// What a request's plan depends on in addition to files. Compared byte by byte.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Key(Vec<u8>);
 
 impl Key {
-    /// Adds a part. Its length goes along, so that parts can't run into each other.
+    /// Adds a part with its length, so that the end of one part can't be read as the start of the next.
     pub fn add(&mut self, part: &[u8]) {
         self.0.extend_from_slice(&part.len().to_le_bytes());
         self.0.extend_from_slice(part);
@@ -54,7 +53,7 @@ impl Key {
         &self.0
     }
 
-    /// A key of such bytes.
+    /// A key from its bytes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         Self(bytes.to_vec())
@@ -73,14 +72,14 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The cache in `directory` (`…/palisade/plans`) of user `uid`; touches nothing yet.
+    /// The cache in `directory` (`…/palisade/plans`) of user `uid`. Reads and writes nothing yet.
     #[must_use]
     pub fn new(directory: PathBuf, uid: u32) -> Self {
         Self { directory, uid }
     }
 
-    /// The bytes of the plan for `key`, if one is kept and can be believed. The caller still has
-    /// to check what it was made from, see [`unchanged`].
+    /// The bytes of the plan for `key`, if one is kept and its file is trusted. The caller still must check the plan's
+    /// inputs, see [`unchanged`].
     #[must_use]
     pub fn load(&self, key: &Key) -> Option<Stored> {
         let directory = self.open_directory()?;
@@ -102,7 +101,7 @@ impl Cache {
         Stored::checked(bytes, key)
     }
 
-    /// A plan's bytes, if it may be kept: it can be told when what it was made from changes.
+    /// A plan's bytes, if it may be kept: all later changes of its inputs must be detectable.
     #[must_use]
     pub fn keepable(plan: &Plan<'_>) -> Option<Vec<u8>> {
         if plan.network.as_ref().is_some_and(crate::plan::Network::has_secret) {
@@ -119,22 +118,22 @@ impl Cache {
         (settled && body.len() <= LARGEST).then_some(body)
     }
 
-    /// Keeps a plan in a directory that is the caller's, and returns whether it is kept. A failure is no reason not to run.
+    /// Keeps a plan in the caller's own directory, and returns whether it is kept. After a failure the command still runs.
     pub fn store(&self, key: &Key, plan: &Plan<'_>) -> bool {
         if self.uid != rustix::process::geteuid().as_raw() {
             return false;
         }
         let Some(body) = Self::keepable(plan) else { return false };
         let bytes = Stored::bytes(key, &body);
-        // The first plan's own directory may be a name too many in one that counts: it would be checked the long way
-        // at each launch. The next one is kept.
+        // Creating our directory may change a listing that this plan fingerprints, so each launch would check the plan
+        // the long way. Skip caching once; the next plan is kept.
         if self.make_directories() && !plan.inputs.iter().all(names_are_the_same) {
             return false;
         }
         self.write(&key.file_name(), &bytes, Mode::from_raw_mode(0o600)).is_ok()
     }
 
-    /// Keeps a plan in somebody else's name, for them to read.
+    /// Keeps a plan on behalf of another user, who may read it.
     ///
     /// # Errors
     /// When it can't be written.
@@ -147,7 +146,7 @@ impl Cache {
         self.write(&key.file_name(), &Stored::bytes(key, body), Mode::from_raw_mode(0o644))
     }
 
-    /// Makes the directories that plans are kept in. Whether one wasn't there.
+    /// Makes the directories in which plans are kept. Returns whether one was missing.
     fn make_directories(&self) -> bool {
         let parent = self.directory.parent();
         let directories = [parent.and_then(Path::parent), parent, Some(self.directory.as_path())];
@@ -166,7 +165,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Forgets all plans.
+    /// Removes all plans.
     pub fn clear(&self) {
         if self.open_directory().is_none() {
             return;
@@ -179,7 +178,7 @@ impl Cache {
         }
     }
 
-    /// Forgets plans that are old, and the oldest when there are too many.
+    /// Removes old plans, and the oldest ones when there are too many.
     fn trim(&self) {
         let Ok(entries) = std::fs::read_dir(&self.directory) else { return };
         let mut plans: Vec<(SystemTime, PathBuf)> = entries
@@ -253,7 +252,7 @@ impl Stored {
     }
 }
 
-/// Whether no name came or went, if that is what counts.
+/// Whether no name was added or removed, if the input is about that.
 fn names_are_the_same(input: &Input<'_>) -> bool {
     match input.was {
         Was::Names(fingerprint) => fingerprint.matches(input.path.as_path()),
@@ -261,7 +260,7 @@ fn names_are_the_same(input: &Input<'_>) -> bool {
     }
 }
 
-/// Whether the caller's variables that a plan was made from have the values they had.
+/// Whether the caller's variables that a plan was made from have the same values.
 fn variables_are_the_same(plan: &Plan<'_>) -> bool {
     let value = |name: &[u8]| {
         palisade_sys::process::environment().find_map(|variable| {
@@ -272,7 +271,7 @@ fn variables_are_the_same(plan: &Plan<'_>) -> bool {
     plan.variables.iter().all(|(name, was)| value(name.as_bytes()) == was.as_ref().map(Text::as_bytes))
 }
 
-/// Whether everything a plan was made from still is as it was.
+/// Whether all inputs of a plan are unchanged.
 #[must_use]
 pub fn unchanged(plan: &Plan<'_>) -> bool {
     if !plan.variables.is_empty() && !variables_are_the_same(plan) {
@@ -303,7 +302,7 @@ pub fn unchanged(plan: &Plan<'_>) -> bool {
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR)
         )
     };
-    // Only what lies below a changed directory may have come about: `/tmp` changes all the time.
+    // Only paths below a changed directory can have appeared. They are checked one by one, because `/tmp` changes all the time.
     changed.is_empty()
         || plan
             .absent
@@ -312,8 +311,8 @@ pub fn unchanged(plan: &Plan<'_>) -> bool {
             .all(absent)
 }
 
-/// Writes a file that has no name before it is complete: whoever is killed meanwhile leaves nothing behind. Fails where
-/// the file system knows no such files, and where the name is taken.
+/// Writes a file that gets its name after it is complete: a process that is killed meanwhile leaves no file behind.
+/// Fails if the file system doesn't support such files, or if the name exists.
 fn write_unnamed(directory: &OwnedFd, name: &str, bytes: &[u8], mode: Mode) -> rustix::io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
     let file = rustix::fs::openat(directory, c".", flags, mode)?;
@@ -323,7 +322,7 @@ fn write_unnamed(directory: &OwnedFd, name: &str, bytes: &[u8], mode: Mode) -> r
     rustix::fs::linkat(rustix::fs::CWD, link, directory, name, AtFlags::SYMLINK_FOLLOW)
 }
 
-/// Writes another file and puts it in the place of what has the name.
+/// Writes another file and renames it over the existing name.
 fn write_and_rename(directory: &OwnedFd, name: &str, bytes: &[u8], mode: Mode) -> rustix::io::Result<()> {
     let temporary = format!(".{name}.{}", std::process::id());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! System calls of a plan that weren't learned.
+//! The part of a plan about system calls that weren't learned.
 
 use crate::plan::text::Text;
 use palisade_policy::word::{SyscallMode, SyscallRefusal};
@@ -8,28 +8,28 @@ use palisade_syscall::{Numbers, Passed};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// What becomes of calls that weren't learned, where somebody listens.
+/// What happens to calls that weren't learned, if a broker runs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Calls<'a> {
     /// The mode; never [`SyscallMode::Off`].
     pub mode: SyscallMode,
     /// How they are refused.
     pub refusal: SyscallRefusal,
-    /// The profile, as what is learned is kept by.
+    /// The key under which learned calls are stored.
     #[serde(borrow)]
     pub profile: Text<'a>,
     /// The calls: bit N % 8 of byte N / 8 for number N.
     #[serde(borrow)]
     pub numbers: Cow<'a, [u8]>,
-    /// What is passed on for other reasons.
+    /// The calls that are passed on for other reasons.
     pub passed: Passed,
-    /// The kernel puts down what is called, and nothing of it is passed on to be learned.
+    /// The kernel records the calls, and none is passed on to be learned.
     #[serde(default)]
     pub by_kernel: bool,
 }
 
 impl Calls<'_> {
-    /// A copy that depends on nothing.
+    /// A copy without borrows.
     #[must_use]
     pub fn into_owned(self) -> Calls<'static> {
         Calls {
@@ -42,7 +42,7 @@ impl Calls<'_> {
         }
     }
 
-    /// What becomes of them, for people.
+    /// What happens to these calls, as text for the user.
     #[must_use]
     pub const fn words(&self) -> &'static str {
         match (self.mode, self.refusal) {
@@ -56,7 +56,7 @@ impl Calls<'_> {
         }
     }
 
-    /// What the broker is told.
+    /// The broker's instructions.
     pub(crate) fn unlearned(&self) -> Unlearned {
         let kill = self.refusal == SyscallRefusal::Kill;
         let fate = match self.mode {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a plan makes of one path: read off its steps, as they will be applied.
+//! Finds out what a plan shows at one path, from its steps as they will be applied.
 
 use crate::plan::{Bind, Namespace, Origin, Plan, Step};
 use palisade_sys::landlock::Rights;
 use std::path::{Component, Path, PathBuf};
 
-/// What stands at a path inside.
+/// What a path inside is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// Nothing.
+    /// Nothing exists there.
     Nothing,
     /// A directory or file that Palisade makes, read-only.
     Made,
@@ -16,11 +16,11 @@ pub enum Seen {
     Link(PathBuf),
     /// A path of the host.
     Host {
-        /// Which.
+        /// The host's path.
         path: PathBuf,
-        /// The mount lets it be changed.
+        /// The mount allows changes.
         write: bool,
-        /// The mount lets it be executed.
+        /// The mount allows execution.
         execute: bool,
     },
     /// A private, writable place, empty at first.
@@ -35,16 +35,16 @@ pub enum Seen {
     Terminals,
 }
 
-/// A path inside, as a plan makes it.
+/// A path inside, under a plan.
 #[derive(Clone, Debug)]
 pub struct Inside<'p> {
     /// The path, links of the plan followed.
     pub path: PathBuf,
-    /// What is there.
+    /// What it is.
     pub seen: Seen,
-    /// The step that makes it so: its place in the plan, and itself.
+    /// The step that decides: its index in the plan, and itself.
     pub step: Option<(usize, &'p Step<'p>)>,
-    /// What Landlock allows there; `None`: it isn't used.
+    /// The rights that Landlock gives there; `None`: it isn't used.
     pub landlock: Option<Rights>,
 }
 
@@ -83,7 +83,7 @@ impl Inside<'_> {
     }
 }
 
-/// Where a step puts something, and what Landlock allows from there on.
+/// The path of a step's result, and the rights that Landlock gives from there on.
 fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
     Some(match step {
         Step::Bind(Bind { target, rights, .. }) => (target.as_path(), *rights),
@@ -104,20 +104,20 @@ fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
     })
 }
 
-/// A step's path as a path inside: `usr`, `/usr` and, for the root, `.`.
+/// A step's path as a path inside. It may be `usr`, `/usr` or, for the root, `.`.
 fn absolute(path: &Path) -> PathBuf {
     let mut whole = PathBuf::from("/");
     whole.extend(path.components().filter(|component| matches!(component, Component::Normal(_))));
     whole
 }
 
-/// What the plan makes of `path`, which is absolute.
+/// What the plan shows at `path`, which is absolute.
 #[must_use]
 pub fn look<'p>(plan: &'p Plan<'p>, path: &Path) -> Inside<'p> {
     look_through(&plan.steps, plan.namespaces.contains(&Namespace::Mount), plan.landlock.is_some(), path)
 }
 
-/// What steps make of `path`, which is absolute. `own_tree`: they make a tree of their own; `landlock`: it is used.
+/// What steps show at `path`, which is absolute. `own_tree`: they make a new tree; `landlock`: it is used.
 pub(crate) fn look_through<'p>(
     steps: &'p [Step<'p>],
     own_tree: bool,
@@ -131,7 +131,7 @@ pub(crate) fn look_through<'p>(
         let Some((at, allowed)) = place(step) else { continue };
         let at = absolute(at);
         if path.starts_with(&at) {
-            // The root's rule lets directories be listed there, not below.
+            // The root's rule allows listing only the root itself.
             if at != Path::new("/") || allowed != Rights::READ_DIR || path == at {
                 rights = rights.union(allowed);
             }
@@ -142,7 +142,7 @@ pub(crate) fn look_through<'p>(
             && matches!(found.0, Seen::Nothing)
             && !matches!(step, Step::Allow { .. })
         {
-            // A name above what a step makes: made along with it.
+            // A directory above a step's path: it is made with that path.
             found = (Seen::Made, Some((index, step)));
         }
     }
@@ -154,7 +154,7 @@ pub(crate) fn look_through<'p>(
     Inside { path, seen, step: None, landlock: landlock.then_some(rights) }
 }
 
-/// What a step at or above a path makes of it, given what was there.
+/// What a step at or above a path makes of the path, given what was there before.
 fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<Seen> {
     let exactly = at == path;
     Some(match step {
@@ -184,14 +184,14 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
         Step::Terminals { .. } => Seen::Terminals,
         Step::Processes { .. } => Seen::Processes,
         Step::Symlink { target, .. } if exactly => Seen::Link(target.as_path().to_owned()),
-        // A directory made in a private place belongs to it.
+        // A directory that is made in a private place belongs to that place.
         Step::Directory { .. } if exactly && *before != Seen::Private => Seen::Made,
         Step::File { .. } | Step::Socket { .. } | Step::Information { .. } if exactly => Seen::Made,
         _ => return None,
     })
 }
 
-/// `path` with the links that the plan makes followed.
+/// `path` with the plan's own links followed.
 fn resolve(steps: &[Step<'_>], path: &Path) -> PathBuf {
     let links: Vec<(PathBuf, &Path)> = steps
         .iter()
@@ -205,7 +205,7 @@ fn resolve(steps: &[Step<'_>], path: &Path) -> PathBuf {
         match component {
             Component::Normal(name) => {
                 resolved.push(name);
-                // Links of ours lead to directories that are no links: one step is enough.
+                // Palisade's links lead to directories that aren't links, so one step is enough.
                 if let Some((link, target)) = links.iter().find(|(link, _target)| *link == resolved) {
                     let base = link.parent().unwrap_or(Path::new("/")).join(target);
                     resolved = normal(&base);
@@ -220,7 +220,7 @@ fn resolve(steps: &[Step<'_>], path: &Path) -> PathBuf {
     resolved
 }
 
-/// A path without `.` and `..`, by its text.
+/// A path without `.` and `..`, computed from its text.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::from("/");
     for component in path.components() {

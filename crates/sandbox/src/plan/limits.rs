@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits: by resource limits what those really limit, by control groups the rest.
+//! Plans limits: by resource limits where these are effective, by control groups otherwise.
 
 use crate::apply::cgroup;
 use crate::error::PlanError;
@@ -8,7 +8,7 @@ use crate::plan::{GroupLimit, Limit};
 use palisade_policy::{Amount, Limit as Wanted, Policy};
 use std::borrow::Cow;
 
-/// `RLIMIT_*` as the kernel numbers them on x86-64 and aarch64.
+/// `RLIMIT_*` in the kernel's numbers for x86-64 and aarch64.
 const NPROC: u32 = 6;
 
 /// Plans the policy's limits.
@@ -37,7 +37,7 @@ pub(crate) fn plan(
                 };
                 match cgroup::place(limit) {
                     Ok(_now) => groups.push(limit),
-                    // Counted per user namespace (since Linux 5.14), but not for the host's root.
+                    // Processes are counted per user namespace (since Linux 5.14), but not for the host's root.
                     Err(_)
                         if wanted == Wanted::Processes
                             && isolation == Isolation::Full

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the registry of running sandboxes says of every launch by a plan.
+//! The registry's data about each launch of a plan.
 
 use crate::error::PlanError;
 use crate::facts::Facts;
@@ -14,18 +14,18 @@ pub struct Listing<'a> {
     /// Palisade's runtime directory.
     #[serde(borrow)]
     pub directory: Text<'a>,
-    /// The profile, or what the application is called; `None`: what holds for every command.
+    /// The profile, or the application's name; `None`: the policy for every command.
     #[serde(borrow)]
     pub profile: Option<Text<'a>>,
-    /// The files that have a say, besides what is in this program.
+    /// The policy files that apply, in addition to the built-in layer.
     #[serde(borrow)]
     pub policies: Vec<Text<'a>>,
-    /// Whom the command can talk to.
+    /// The command's network mode.
     pub network: NetworkMode,
 }
 
 impl Listing<'static> {
-    /// That of a launch.
+    /// The data for a launch.
     pub(crate) fn of(facts: &Facts, network: NetworkMode, isolation: Isolation) -> Result<Self, PlanError> {
         let application = facts.application.as_ref().map(|application| application.name.as_str());
         let profile = application.or(facts.profile.as_deref());
@@ -33,7 +33,7 @@ impl Listing<'static> {
             directory: Text::path(&facts.places.runtime)?,
             profile: profile.map(Text::new).transpose()?,
             network: match isolation {
-                // The filter refuses every socket: it knows no names.
+                // The filter refuses every socket, because it can't judge names.
                 Isolation::InPlace if network == NetworkMode::Filtered => NetworkMode::None,
                 _ => network,
             },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network of a plan.
+//! The filtered network of a plan.
 
 use super::{Filter, Stored};
 use crate::plan::text::Text;
@@ -8,50 +8,50 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 
-/// What whoever serves a filtered network is told.
+/// The gateway's part of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Network<'a> {
-    /// Whom the command may talk to.
+    /// The rules for hosts.
     #[serde(borrow)]
     pub rules: Stored<'a, NetworkRules>,
-    /// How the world is reached, as in a policy: `direct`, `environment`, or a proxy as a URL, credentials and all. A
-    /// printed plan is without these. None: directly, as nobody says.
+    /// The upstream proxy, as in a policy: `direct`, `environment`, or a proxy as a URL with its credentials. A printed
+    /// plan has no credentials. `None`: the policy states nothing, so connections are direct.
     #[serde(borrow, serialize_with = "masked")]
     pub proxy: Option<Text<'a>>,
-    /// The name servers to ask; none: the host's.
+    /// The name servers to query; if empty, the host's.
     pub dns: Vec<SocketAddr>,
-    /// Ports of the loopback interface inside that stand for the host's.
+    /// Ports of the loopback interface inside that lead to the host's ports.
     pub reach: Vec<u16>,
     /// Ports of the host that lead inside.
     pub publish: Vec<Publish>,
-    /// What the user has answered before; none if nobody is asked, or answers aren't kept.
+    /// The user's approvals; `None` if no user is asked, or answers aren't saved.
     #[serde(borrow)]
     pub answers: Option<Approvals<'a>>,
-    /// The filter for whoever serves it.
+    /// The seccomp filter of the gateway.
     #[serde(borrow)]
     pub filter: Filter<'a>,
 }
 
-/// Where it is kept whom the user always allows when asked.
+/// Where the user's approvals are saved.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Approvals<'a> {
     /// The file.
     #[serde(borrow)]
     pub file: Text<'a>,
-    /// For what they hold, in words.
+    /// The launches for which they count, in words.
     pub scope: Cow<'a, str>,
-    /// A group that has nobody but the user in it and may write to the file, too.
+    /// A group that only the user is in. It may write to the file, too.
     pub private_group: Option<u32>,
 }
 
 impl Network<'_> {
-    /// Whether the caller's variables say how the world is reached.
+    /// Whether the caller's variables state the upstream proxy.
     #[must_use]
     pub fn asks_environment(&self) -> bool {
         self.proxy.as_ref().is_some_and(|proxy| proxy.as_bytes() == b"environment")
     }
 
-    /// Whether it holds what nobody else may read: such a plan isn't kept.
+    /// Whether it holds credentials, which no other user may read: such a plan isn't kept.
     #[must_use]
     pub fn has_secret(&self) -> bool {
         self.proxy.as_ref().is_some_and(|proxy| proxy.as_bytes().contains(&b'@'))

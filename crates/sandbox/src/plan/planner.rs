@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Policy and facts to a plan.
+//! Makes a plan from policy and facts.
 
 use crate::bus;
 use crate::error::PlanError;
@@ -42,13 +42,13 @@ mod statements;
 use self::grants::{Grants, grants};
 use self::identity::identity;
 
-/// How the walls are built.
+/// Which walls are built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Isolation {
-    /// Namespaces and a file tree of its own, Landlock and seccomp behind.
+    /// Namespaces and a new file tree, with Landlock and seccomp in addition.
     #[default]
     Full,
-    /// Landlock and seccomp only: nothing is hidden, what isn't allowed is denied.
+    /// Landlock and seccomp only: nothing is hidden, and what isn't allowed is denied.
     InPlace,
 }
 
@@ -58,7 +58,7 @@ const TMPFS_SIZE: &std::ffi::CStr = c"50%";
 /// Makes the plan.
 ///
 /// # Errors
-/// When the policy asks for what can't be given here.
+/// When the policy requires something that this host can't give.
 pub fn make(
     facts: &Facts,
     policy: &Policy,
@@ -73,11 +73,10 @@ pub fn make(
     plan(facts, policy, project, isolation, trace)
 }
 
-/// Makes the plan for a command that is to be learned: the same walls, and a broker that tells what is
-/// used.
+/// Makes the plan for a command that is to be learned: the same walls, and a broker that reports uses.
 ///
 /// # Errors
-/// When the policy asks for what can't be given here.
+/// When the policy requires something that this host can't give.
 pub fn learn(facts: &Facts, policy: &Policy, project: Option<&Path>) -> Result<Plan<'static>, PlanError> {
     plan(facts, policy, project, Isolation::Full, true)
 }
@@ -93,7 +92,7 @@ fn plan(
     let resolved = policy.resolve(&context)?;
     let best_effort = policy.best_effort().value;
     let mut notes = Vec::new();
-    // What is shipped is for any host: that some of it has no meaning here is no news.
+    // Shipped rules are for any host. If some of them don't apply here, the user needs no note.
     let own = resolved.skipped().iter().filter(|(rule, _)| rule.origin.layer > Layer::Distribution);
     for (rule, reason) in own {
         notes.push(Cow::Owned(format!("skipped {rule}: {reason}")));
@@ -102,7 +101,7 @@ fn plan(
     let misleading = session::misleading(facts, &stated(facts, project));
     let referred = policy.variables();
     let misleading = misleading.iter().filter(|one| {
-        // The display has a name of its own in rules.
+        // Rules refer to the display by another name.
         referred.contains(one.variable) || one.variable == "DISPLAY"
     });
     notes.extend(misleading.map(|one| Cow::Owned(one.note())));
@@ -149,7 +148,7 @@ fn plan(
     };
     let (rules, calls) =
         calls::plan(facts, (policy, &context), rules, &stated, (&inside, passed), &mut notes)?;
-    // What holds without a profile was learned of a program, and for no other.
+    // Without a profile, calls are learned for one program, so the plan is for that program only.
     let by_program = policy.syscall_mode().value != SyscallMode::Off
         && facts.profile.is_none()
         && facts.application.is_none();
@@ -164,7 +163,7 @@ fn plan(
         broker.answers = Some(answers);
     }
     let arch = Arch::NATIVE;
-    // Who listens anyway tells what is refused.
+    // A broker that runs anyway reports refused calls, too.
     let rules = if broker.is_some() { rules.telling() } else { rules };
     let program = palisade_syscall::compile(&rules, arch)?;
     let (limits, group_limits) = limits::plan(policy, isolation, best_effort, &mut notes)?;
@@ -210,7 +209,7 @@ fn plan(
         terminal: policy.inherit_terminal().value,
         listing: Some(Listing::of(facts, network, isolation)?),
         program: match policy.view().value {
-            // What a profile says is run is the same in each launch.
+            // With a profile's command, the program is the same in each launch.
             View::Closure if isolation == Isolation::Full && facts.prefix.is_empty() => own_program()?,
             _ if by_program => own_program()?,
             _ => None,
@@ -219,11 +218,11 @@ fn plan(
     })
 }
 
-/// The path of a rule that decides about `path`, which has no links, in a launch: rules mean what their paths lead to. None
-/// if no rule speaks of it, or another view shows it.
+/// The path whose rule decides about `path`, which has no links, in a launch: rules apply to the targets of their
+/// paths. `None` if no rule matches, or another view shows it.
 ///
 /// # Errors
-/// Those of [`make`] that are about paths.
+/// The path errors of [`make`].
 pub fn decisive(
     facts: &Facts,
     policy: &Policy,
@@ -236,8 +235,8 @@ pub fn decisive(
     Ok(grants.decisive(path).cloned())
 }
 
-/// What the policy's variables stand for. A variable that is for a socket or a file, and leads to something else, is
-/// none.
+/// The values of the policy's variables. A variable that is meant for a socket or a file, and leads to another kind of
+/// file, is left out.
 #[must_use]
 pub fn context(facts: &Facts, project: Option<&Path>) -> Context {
     let mut context = stated(facts, project);
@@ -247,7 +246,7 @@ pub fn context(facts: &Facts, project: Option<&Path>) -> Context {
     context
 }
 
-/// The same with the variables as they are.
+/// Like `context`, with all variables unchanged.
 fn stated(facts: &Facts, project: Option<&Path>) -> Context {
     Context {
         home: facts.account.home.clone(),
@@ -279,7 +278,7 @@ fn tree(
     let policy = resources.policy;
     let paths = grants.paths.as_slice();
     let mut tree = Tree::new(facts, TMPFS_SIZE);
-    // What is in a package was found when it was made.
+    // The files of a package were determined when it was made.
     let more = if facts.package().is_some() { More::default() } else { resources.more(facts) };
     let later = view::compose(&mut tree, facts, policy.view().value, policy.network().value, &more, notes)?;
     let mapped = identity.kind == IdentityKind::Mapped;
@@ -288,7 +287,7 @@ fn tree(
     let places: Vec<&Path> = grants.places().collect();
     for (path, place) in std::iter::zip(paths, &places) {
         if !repository_shown && path.destination.starts_with(&facts.cwd) {
-            // Before the working directory, which may lie inside it.
+            // The repository is mounted before the working directory, which may lie inside it.
             view::repository(&mut tree, facts)?;
             repository_shown = true;
         }
@@ -299,7 +298,7 @@ fn tree(
                     && below.starts_with(place)
                     && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
             });
-        // What a link leads to may not show: then there is nothing to mount on.
+        // The target of a link may not be visible. Then there is no path to mount on.
         let shows =
             *place == path.destination || tree.host_path(&tree.resolve(place)).as_deref() == Some(*place);
         let private = (exceptions && shows).then_some(*place);
@@ -327,7 +326,7 @@ fn tree(
     if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
         view::restrain_root(&mut tree, facts)?;
     }
-    // Beneath the root, too: names in what is shown may be listed, but for those that are only allowed one by one.
+    // This also applies below the root: names in visible trees may be listed, except where paths are allowed one by one.
     if !tree.is_partly_shut() {
         tree.push(Step::Allow { path: Text::literal(c"."), rights: Rights::READ_DIR });
     }
@@ -346,7 +345,7 @@ fn tree(
     Ok((tree.finish(), Text::path(&directory)?))
 }
 
-/// Makes one path what the policy wants it to be.
+/// Applies the policy's decision about one path to the tree.
 fn apply(
     tree: &mut Tree<'_>,
     facts: &Facts,
@@ -357,7 +356,7 @@ fn apply(
     match path.grant {
         Grant::Absent => Ok(()),
         Grant::Hidden | Grant::Denied => {
-            // What is allowed below needs names to be mounted on: nothing else is there.
+            // Allowed paths below need mount points. The private directory holds nothing else.
             if let Some(place) = private {
                 return tree.private(place, 0o755);
             }
@@ -387,19 +386,19 @@ fn apply(
             };
             let show = Show { origin, write, execute, map_owners: mapped, ..USERS };
             let own_name = path.source == path.destination && !working_directory;
-            // A link into what isn't there whole is made again, so that what it leads to is found by its name, too.
+            // A link into a tree that isn't shown whole is made again, so that its target has its own name inside, too.
             let link = own_name
                 && source != path.source
                 && (!tree.stands(&source) || tree.host_path(&source).as_ref() == Some(&source))
                 && tree.host_path(&tree.resolve(&path.destination)).is_none()
                 && closure::links(tree, facts, &path.source)?.as_deref() == Some(source.as_path());
-            // And so is one of the host's own: nothing can be mounted on a link.
+            // The same for a link in a visible tree of the host: a mount on a link isn't possible.
             let linked = own_name
                 && source != path.source
                 && tree.host_path(&tree.resolve(&path.destination)).as_deref() == Some(path.source.as_path());
             let destination = if link || linked { &source } else { &path.destination };
             if own_name && !write && tree.is_shut_at(destination) {
-                // It is in sight, and lacks only the right: a rule costs a quarter of a mount.
+                // The path is visible and lacks only the right. A rule costs a quarter of a mount.
                 let rights = if execute { Rights::READ.union(Rights::EXECUTE) } else { Rights::READ };
                 let rights = match facts.kind(&source) {
                     Kind::Directory => rights,
@@ -413,11 +412,11 @@ fn apply(
     }
 }
 
-/// Keeps what Palisade obeys and remembers where it is, below a path that may be written to.
+/// Keeps files that Palisade obeys and stores at their paths, below a writable path.
 ///
-/// The directories between the two become mounts of their own, for a mount point can't be renamed:
-/// else the command would move them aside and make new ones. Right after the path's own mount, so
-/// that what other rules say of those directories comes on top.
+/// The directories between the two become mounts of their own, because a mount point can't be renamed: otherwise the
+/// command would move them aside and make new ones. This comes right after the path's own mount, so that other rules
+/// about these directories are applied on top.
 fn pin_own_places(
     tree: &mut Tree<'_>,
     facts: &Facts,
@@ -433,7 +432,7 @@ fn pin_own_places(
             return Err(PlanError::OwnPlace { rule: Box::new(path.rule.clone()), place: place.to_owned() });
         }
         let Ok(rest) = real_place.strip_prefix(&source) else { continue };
-        // What isn't there could be made by the command.
+        // The command could make a missing directory.
         make_own_place(facts, place);
         between
             .extend(rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
@@ -445,7 +444,7 @@ fn pin_own_places(
     Ok(())
 }
 
-/// Puts a mask over each of Palisade's own places that something granted shows.
+/// Masks each of Palisade's own directories that a grant shows.
 fn hide_own_places(tree: &mut Tree<'_>, facts: &Facts, paths: &[EffectivePath]) -> Result<(), PlanError> {
     let granted: Vec<(PathBuf, &Path)> = paths
         .iter()
@@ -456,14 +455,14 @@ fn hide_own_places(tree: &mut Tree<'_>, facts: &Facts, paths: &[EffectivePath]) 
         let real_place = real(place);
         for (source, destination) in &granted {
             let Ok(rest) = real_place.strip_prefix(source) else { continue };
-            // One of these may be made by another launch, while this command looks on.
+            // Another launch may make one of these while this command runs.
             if facts.places.runtimes().any(|runtime| runtime == place) {
                 make_own_place(facts, place);
             }
             tree.mask(&destination.join(rest), false)?;
         }
     }
-    // A view may show one, too: all of the host, or a session's directory outside of `/run`.
+    // A view may show one, too: the whole host, or a session's directory outside `/run`.
     for runtime in facts.places.runtimes() {
         if tree.host_path(&tree.resolve(runtime)).is_some() {
             make_own_place(facts, runtime);
@@ -473,14 +472,14 @@ fn hide_own_places(tree: &mut Tree<'_>, facts: &Facts, paths: &[EffectivePath]) 
     Ok(())
 }
 
-/// Makes one of Palisade's own directories, where it isn't and may be made.
+/// Makes one of Palisade's own directories, if it is missing and may be made.
 fn make_own_place(facts: &Facts, place: &Path) {
     let private = facts.places.own().any(|own| own == place);
     let mode = if private { 0o700 } else { 0o755 };
     let _exists_or_not_ours = std::fs::DirBuilder::new().recursive(true).mode(mode).create(place);
 }
 
-/// `path` with links followed as far as it exists: two names of one directory compare equal.
+/// `path` with links followed as far as it exists, so that two names of one directory compare equal.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let existing = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     match existing {
@@ -502,7 +501,7 @@ fn namespaces(isolation: Isolation, network: NetworkMode) -> Vec<Namespace> {
     }
 }
 
-/// What Landlock is to restrict: all it can, but it must be there where nothing else holds.
+/// The restrictions by Landlock: all that the kernel supports. Where no other wall gives a guarantee, Landlock is required.
 fn landlock(
     facts: &Facts,
     isolation: Isolation,

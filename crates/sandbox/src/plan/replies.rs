@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a plan's broker answers calls with.
+//! The syscall replies of a plan's broker.
 
 use crate::plan::text::Text;
 use palisade_policy::StartTime;
@@ -8,12 +8,12 @@ use palisade_syscall::broker::replies::{self, FIELD, Opened, PolicyReplies, Poli
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// What certain calls, and opening certain paths, are answered with.
+/// Replies to certain calls, and to opening certain paths.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SyscallReplies<'a> {
-    /// PolicyReplies to calls.
+    /// Replies to calls.
     pub calls: Vec<PolicyReply>,
-    /// PolicyReplies to opening paths.
+    /// Replies to opening paths.
     #[serde(borrow)]
     pub opens: Vec<Open<'a>>,
     /// The kernel's release inside.
@@ -21,34 +21,34 @@ pub struct SyscallReplies<'a> {
     pub release: Option<Text<'a>>,
     /// The time of day at which the clock inside starts, in seconds since 1970.
     pub start: Option<i64>,
-    /// What is passed on for other reasons.
+    /// The calls that are passed on for other reasons.
     pub passed: Passed,
 }
 
-/// An answer to opening a path.
+/// A reply to opening a path.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Open<'a> {
-    /// The path, as it is inside.
+    /// The path inside.
     #[serde(borrow)]
     pub path: Text<'a>,
-    /// What is opened.
+    /// The file that is opened instead.
     #[serde(borrow)]
     pub file: Instead<'a>,
 }
 
-/// What is opened instead.
+/// A file that is opened instead.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Instead<'a> {
-    /// Another path, as it is inside.
+    /// Another path inside.
     #[serde(borrow)]
     Path(Text<'a>),
-    /// A descriptor of palisade's caller.
+    /// A descriptor that Palisade's caller has open.
     Descriptor(u32),
 }
 
 impl SyscallReplies<'_> {
-    /// A copy that depends on nothing.
+    /// A copy without borrows.
     #[must_use]
     pub fn into_owned(self) -> SyscallReplies<'static> {
         let opens = self.opens.into_iter().map(|open| Open {
@@ -67,7 +67,7 @@ impl SyscallReplies<'_> {
         }
     }
 
-    /// The descriptors that are given, each once.
+    /// The descriptors that are given to the command, each one once.
     pub(crate) fn descriptors(&self) -> Vec<u32> {
         let mut numbers = Vec::new();
         for open in &self.opens {
@@ -80,7 +80,7 @@ impl SyscallReplies<'_> {
         numbers
     }
 
-    /// What the broker is told. `hostname`: the machine's name inside, if it isn't the host's.
+    /// The broker's instructions. `hostname`: the machine's name inside, if it differs from the host's.
     pub(crate) fn told(&self, hostname: Option<&[u8]>) -> PolicyReplies {
         let numbers = self.descriptors();
         let opens = self.opens.iter().map(|open| replies::Open {
@@ -104,7 +104,7 @@ impl SyscallReplies<'_> {
         }
     }
 
-    /// What becomes of what, for people.
+    /// The replies as text for the user.
     #[must_use]
     pub fn words(&self) -> Vec<Cow<'static, str>> {
         use palisade_syscall::broker::replies::Made;
@@ -139,7 +139,7 @@ impl SyscallReplies<'_> {
     }
 }
 
-/// What `uname` writes.
+/// The bytes that `uname` writes.
 fn machine(release: &[u8], hostname: Option<&[u8]>) -> Vec<u8> {
     let host = rustix::system::uname();
     let fields = [

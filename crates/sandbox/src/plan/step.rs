@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// One step of building the file tree.
 ///
-/// Paths of the new tree have no leading slash. Tagged from outside because the cache's format
-/// describes no types.
+/// Paths of the new tree have no leading slash. The enum is tagged externally because the cache's format doesn't
+/// describe types.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step<'a> {
@@ -21,7 +21,7 @@ pub enum Step<'a> {
     },
     /// A directory.
     Directory {
-        /// Where.
+        /// The path.
         #[serde(borrow)]
         path: Text<'a>,
         /// Permissions.
@@ -29,7 +29,7 @@ pub enum Step<'a> {
     },
     /// A file.
     File {
-        /// Where.
+        /// The path.
         #[serde(borrow)]
         path: Text<'a>,
         /// Permissions.
@@ -40,18 +40,18 @@ pub enum Step<'a> {
     },
     /// A symbolic link.
     Symlink {
-        /// Where.
+        /// The path.
         #[serde(borrow)]
         path: Text<'a>,
-        /// Where it leads.
+        /// The target.
         #[serde(borrow)]
         target: Text<'a>,
     },
     /// A tree or file of the host.
     Bind(#[serde(borrow)] Bind<'a>),
-    /// A directory of the new tree becomes a mount of its own, writable.
+    /// A directory of the new tree becomes a separate, writable mount.
     Own {
-        /// Which.
+        /// The path.
         #[serde(borrow)]
         path: Text<'a>,
         /// Landlock rights beneath.
@@ -60,43 +60,43 @@ pub enum Step<'a> {
     },
     /// A private, empty, writable directory.
     Tmpfs {
-        /// Where; exists.
+        /// The path, which exists.
         #[serde(borrow)]
         path: Text<'a>,
         /// Landlock rights beneath.
         #[serde(with = "rights")]
         rights: Rights,
     },
-    /// A directory shown through another, which takes the changes.
+    /// A directory shown through another one, which takes the changes.
     Overlay {
-        /// What shows through, in the new tree.
+        /// The directory below, in the new tree.
         #[serde(borrow)]
         lower: Text<'a>,
-        /// What takes the changes.
+        /// The directory that takes the changes.
         #[serde(borrow)]
         upper: Text<'a>,
-        /// A directory of the overlay's own.
+        /// A working directory of the overlay.
         #[serde(borrow)]
         work: Text<'a>,
-        /// Where; exists.
+        /// The path, which exists.
         #[serde(borrow)]
         target: Text<'a>,
-        /// The target lies in a tree that others can change: follow no link on the way.
+        /// The target lies in a tree that processes outside can change: follow no link on the path.
         guarded: bool,
         /// Landlock rights beneath.
         #[serde(with = "rights")]
         rights: Rights,
     },
-    /// Pseudo-terminals of its own.
+    /// A separate set of pseudo-terminals.
     Terminals {
-        /// Where.
+        /// The path.
         #[serde(borrow)]
         path: Text<'a>,
     },
-    /// POSIX message queues of its own. Landlock judges `mq_open` by a mount of the kernel's that nobody sees, whose root
-    /// is the one here: without a rule for it no queue could be opened.
+    /// Separate POSIX message queues. Landlock judges `mq_open` by an internal mount of the kernel, whose root is the
+    /// one here: without a rule for it no queue could be opened.
     Queues {
-        /// Where.
+        /// The path.
         #[serde(borrow)]
         path: Text<'a>,
         /// Landlock rights beneath.
@@ -105,36 +105,36 @@ pub enum Step<'a> {
     },
     /// The processes inside.
     Processes {
-        /// Where.
+        /// The path.
         #[serde(borrow)]
         path: Text<'a>,
         /// Landlock rights beneath.
         #[serde(with = "rights")]
         rights: Rights,
     },
-    /// A socket of the launcher's, at which a bus is reached.
+    /// A listening socket of the launcher, at which a bus is reached.
     Socket {
-        /// Where.
+        /// The path.
         #[serde(borrow)]
         path: Text<'a>,
-        /// Whose, by its number among the buses.
+        /// The index of its bus.
         bus: u32,
     },
     /// The file by which portals know an application. The launch's number is added to its end.
     Information {
-        /// Where.
+        /// The path.
         #[serde(borrow)]
         path: Text<'a>,
-        /// What is in it before that.
+        /// Its content before that.
         #[serde(borrow)]
         content: Text<'a>,
     },
     /// Landlock rights beneath a path.
     Allow {
-        /// Which.
+        /// The path.
         #[serde(borrow)]
         path: Text<'a>,
-        /// What.
+        /// The rights.
         #[serde(with = "rights")]
         rights: Rights,
     },
@@ -142,13 +142,13 @@ pub enum Step<'a> {
     Enter,
 }
 
-/// A tree or file of the host, or of the new tree, put in a place.
+/// A tree or file of the host, or of the new tree, mounted at a path.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Bind<'a> {
-    /// What: absolute on the host, relative in the new tree.
+    /// The source: absolute on the host, relative in the new tree.
     #[serde(borrow)]
     pub source: Text<'a>,
-    /// Where; exists.
+    /// The path, which exists.
     #[serde(borrow)]
     pub target: Text<'a>,
     /// Where the source comes from.
@@ -157,11 +157,11 @@ pub struct Bind<'a> {
     pub write: bool,
     /// May be executed.
     pub execute: bool,
-    /// Device files work.
+    /// Device files can be used.
     pub devices: bool,
-    /// The target lies in a tree that others can change: follow no link on the way.
+    /// The target lies in a tree that processes outside can change: follow no link on the path.
     pub guarded: bool,
-    /// It covers a name that others may replace, and is renewed then.
+    /// It covers a name that processes outside may replace. The mask refresher then mounts it again.
     #[serde(default)]
     pub renewed: bool,
     /// With a mapped identity: owners are mapped too, so that the caller's files are the command's.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The system's store of plans: what users open by, and what programs of theirs can't change.
+//! The system store of plans: users launch with these plans, and their programs can't change them.
 //!
-//! Where root has made `/var/lib/palisade/plans`, ordinary users' launches believe nothing else: no plan of the user's
-//! own cache, no policy file or profile of theirs, no project's. Root makes plans ahead in their names; what there is
-//! none for, or none that still fits, is planned anew at each launch. [`user::ForUser`]: who they are made for.
+//! If root has made `/var/lib/palisade/plans`, launches of ordinary users use nothing else: no plan of the user's own
+//! cache, no policy file or profile of the user, and no project file. Root makes plans in advance on the users' behalf.
+//! If the store has no plan for a request, or none that is still valid, each launch makes one. See [`user::ForUser`].
 
 pub mod user;
 
@@ -13,10 +13,10 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where it is.
+/// The store's directory.
 pub const STORE: &str = "/var/lib/palisade/plans";
 
-/// Whether root has made it.
+/// Whether root has made the store.
 #[must_use]
 pub fn is_there() -> bool {
     rustix::fs::lstat(STORE).is_ok_and(|stat| {
@@ -25,19 +25,19 @@ pub fn is_there() -> bool {
     })
 }
 
-/// Whether a user's launches go by it.
+/// Whether a user's launches must use the store.
 #[must_use]
 pub fn holds_for(uid: u32) -> bool {
     uid != 0 && is_there()
 }
 
-/// The plans of a user in it.
+/// The plans of a user in the store.
 #[must_use]
 pub fn plans_of(uid: u32) -> Cache {
     Cache::new(Path::new(STORE).join(uid.to_string()), 0)
 }
 
-/// The cache of a user: the system's where there is one, else `own`.
+/// The cache of a user: the system store if it exists, else `own`.
 #[must_use]
 pub fn cache(own: PathBuf, uid: u32) -> Cache {
     if holds_for(uid) { plans_of(uid) } else { Cache::new(own, uid) }
@@ -46,20 +46,20 @@ pub fn cache(own: PathBuf, uid: u32) -> Cache {
 /// Makes the store.
 ///
 /// # Errors
-/// When the directories can't be made, or somebody else's are there.
+/// When the directories can't be made, or directories of another user exist there.
 pub fn make() -> rustix::io::Result<()> {
     for directory in Path::new(STORE).ancestors().take(2).collect::<Vec<_>>().into_iter().rev() {
         match rustix::fs::mkdir(directory, rustix::fs::Mode::from_raw_mode(0o755)) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }
-        // Whatever mask it was made with.
+        // The mode that counts, whatever the umask was.
         rustix::fs::chmod(directory, rustix::fs::Mode::from_raw_mode(0o755))?;
     }
     if is_there() { Ok(()) } else { Err(Errno::PERM) }
 }
 
-/// Removes the store with all plans in it; whether there was one.
+/// Removes the store with all its plans. Returns whether there was one.
 ///
 /// # Errors
 /// When something can't be removed.
@@ -71,7 +71,7 @@ pub fn remove() -> std::io::Result<bool> {
     }
 }
 
-/// The users for whom there are plans, and how many.
+/// The users with plans, and the number of each user's plans.
 #[must_use]
 pub fn users() -> BTreeMap<u32, usize> {
     let entries = std::fs::read_dir(STORE).into_iter().flatten().flatten();
@@ -82,14 +82,14 @@ pub fn users() -> BTreeMap<u32, usize> {
     plans.collect()
 }
 
-/// A plan and what it is for, in one piece.
+/// A plan and its key, in one piece.
 #[must_use]
 pub fn packed(key: &Key, body: &[u8]) -> Vec<u8> {
     let key = key.bytes();
     [&(key.len() as u64).to_le_bytes()[..], key, body].concat()
 }
 
-/// What was [`packed`].
+/// The parts of a [`packed`] plan.
 #[must_use]
 pub fn unpacked(bytes: &[u8]) -> Option<(Key, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<8>()?;

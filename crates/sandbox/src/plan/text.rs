@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Strings of a plan: what the kernel takes, and what a person reads.
+//! Strings of a plan, in a form for the kernel and a form for the user.
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
@@ -9,10 +9,10 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A string without null bytes, borrowed from the cache file where it comes from there.
+/// A string without null bytes, borrowed from the cache file if it was read from there.
 ///
-/// In the cache it stands with its final null byte, so that it can be handed to the kernel as it
-/// is. In JSON it is a string; a path that isn't UTF-8 is an array of bytes there.
+/// In the cache it has its final null byte, so that it can be passed to the kernel unchanged. In JSON it is a string,
+/// or an array of bytes for a path that isn't UTF-8.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text<'a>(Cow<'a, CStr>);
 
@@ -49,13 +49,13 @@ impl<'a> Text<'a> {
         Self(Cow::Borrowed(string))
     }
 
-    /// A copy that depends on nothing.
+    /// A copy without borrows.
     #[must_use]
     pub fn into_owned(self) -> Text<'static> {
         Text(Cow::Owned(self.0.into_owned()))
     }
 
-    /// As the kernel takes it.
+    /// In the kernel's form.
     #[must_use]
     pub fn as_c_str(&self) -> &CStr {
         &self.0

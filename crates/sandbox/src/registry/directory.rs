@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The runtime directory: whose it is, and the registry's file in it.
+//! The runtime directory: checks its owner, and opens the registry's file in it.
 //!
-//! In `/tmp` anybody could have made it first. So it is opened without following a link in its place, and used only if
-//! it belongs to the user and nobody else can write to it.
+//! In `/tmp` any user could have made it first. So it is opened without following a link in its place, and used only if
+//! it belongs to the user and no other user can write to it.
 
 use super::RegistryError;
 use palisade_host::places;
@@ -17,35 +17,35 @@ use std::path::{Path, PathBuf};
 
 /// The registry's file.
 const FILE: &str = "sandboxes";
-/// Longer paths are opened name by name.
+/// Longer paths are opened component by component.
 const LONGEST_PATH: usize = 256;
 
-/// A runtime directory that is what it should be.
+/// A runtime directory that was checked.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
     descriptor: OwnedFd,
 }
 
-/// What stands in the way.
+/// Why the directory can't be used.
 #[derive(Debug)]
 pub(super) enum Unusable {
-    /// It isn't there.
+    /// It doesn't exist.
     Absent,
     /// It can't be used.
     Error(RegistryError),
 }
 
-/// Whether launches of this process's user can be listed, of which the plan names this directory.
+/// Whether launches of this process's user can be listed in this directory, which the plan names.
 ///
 /// # Errors
-/// Why not.
+/// Why they can't.
 pub fn check(path: &Path) -> Result<(), RegistryError> {
     Directory::of_launch(path, rustix::process::geteuid().as_raw()).map(drop)
 }
 
 impl Directory {
-    /// Opens the directory if it is there and is this user's alone.
+    /// Opens the directory if it exists and only this user can write to it.
     pub(super) fn find(path: &Path, uid: u32) -> Result<Self, Unusable> {
         let failed =
             |source| Unusable::Error(RegistryError::Directory { directory: path.to_owned(), source });
@@ -69,20 +69,21 @@ impl Directory {
             return Err(distrusted(format!("others may write to it (mode {:04o})", stat.st_mode & 0o7777)));
         }
         if stat.st_mode & 0o077 != 0 {
-            // Of an earlier version, made by the usual mask. Nobody else can have put another in its place meanwhile.
+            // An earlier version made it with the usual mask. No other user can have replaced it meanwhile.
             let _still_nobody_writes = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
         }
         Ok(Self { path: path.to_owned(), descriptor })
     }
 
-    /// The same, and makes it if it isn't there.
+    /// Like `find`, but makes the directory if it doesn't exist.
     pub(super) fn make(path: &Path, uid: u32) -> Result<Self, RegistryError> {
         for may_make in [true, false] {
             match Self::find(path, uid) {
                 Ok(directory) => return Ok(directory),
                 Err(Unusable::Error(error)) => return Err(error),
                 Err(Unusable::Absent) if may_make => {
-                    // Not what is above: a session's directory that isn't there has ended or never was.
+                    // Directories above aren't made: if a session's directory is missing, the session has ended or
+                    // never existed.
                     match fs::DirBuilder::new().mode(0o700).create(path) {
                         Ok(()) => {}
                         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
@@ -98,7 +99,7 @@ impl Directory {
         Err(RegistryError::Directory { directory: path.to_owned(), source: Errno::NOENT })
     }
 
-    /// The directory of a launch: the one that its plan names, else the one without a session.
+    /// The directory of a launch: the one that its plan names, else the one for users without a session.
     fn of_launch(path: &Path, uid: u32) -> Result<Self, RegistryError> {
         Self::make(path, uid).or_else(|error| {
             let other = places::without_session(uid);
@@ -106,13 +107,13 @@ impl Directory {
         })
     }
 
-    /// The registry's file for a launch; it is made if it isn't there.
+    /// The registry's file for a launch. It is made if it doesn't exist.
     fn open(&self) -> Result<OwnedFd, RegistryError> {
         self.opened(OFlags::RDWR | OFlags::CREATE, false)
             .map_err(|source| RegistryError::file("open", &self.path, source))
     }
 
-    /// The registry's file for a look, if it is there.
+    /// The registry's file for a reader, if it exists.
     pub(super) fn look(&self, write: bool, uid: u32) -> Result<Option<OwnedFd>, RegistryError> {
         let failed = |action| move |source| RegistryError::file(action, &self.path, source);
         let file = match self.opened(if write { OFlags::RDWR } else { OFlags::RDONLY }, is_anothers(uid)) {
@@ -138,20 +139,20 @@ impl Directory {
     }
 }
 
-/// Neither a link nor a terminal nor a pipe that nobody writes to does any harm.
+/// With these flags a link, a terminal, or a pipe without a writer can't cause harm.
 const FLAGS: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NOCTTY).union(OFlags::NONBLOCK);
 
 /// The registry's file for a launch. `path`: the directory that its plan names.
 ///
-/// The usual case needs no look at the directory: a file that belongs to the user, that nobody else may open, and that
-/// has no other name can't have come into another user's directory. It costs a call for each less, which is a third of
-/// what listing costs.
+/// In the usual case the directory isn't checked. A file that belongs to the user, that no other user may open, and
+/// that has no other name can't have got into another user's directory. This saves one call for each, which is a third
+/// of the cost of listing.
 pub(super) fn open(path: &Path) -> Result<OwnedFd, RegistryError> {
     let uid = rustix::process::geteuid().as_raw();
     open_quickly(path.as_os_str(), uid).map_or_else(|| Directory::of_launch(path, uid)?.open(), Ok)
 }
 
-/// Opens the file if it is there and there is no link on the way to it.
+/// Opens the file if it exists and its path has no link.
 fn open_quickly(directory: &OsStr, uid: u32) -> Option<OwnedFd> {
     let mut path = [0; LONGEST_PATH];
     let parts = [directory.as_bytes(), b"/", FILE.as_bytes()];
@@ -160,7 +161,7 @@ fn open_quickly(directory: &OsStr, uid: u32) -> Option<OwnedFd> {
         path.get_mut(length..length + part.len())?.copy_from_slice(part);
         length += part.len();
     }
-    // Without changing when it was read last, which would be a second change of the inode.
+    // Reading must not change the access time, which would be a second change of the inode.
     let flags = OFlags::RDWR | OFlags::NOATIME | FLAGS;
     let resolve = ResolveFlags::NO_SYMLINKS;
     let path = &path[..length];
@@ -168,14 +169,14 @@ fn open_quickly(directory: &OsStr, uid: u32) -> Option<OwnedFd> {
     is_own_file(&rustix::fs::fstat(&file).ok()?, uid).then_some(file)
 }
 
-/// Whether a file is one that this user alone can have made and put where it is.
+/// Whether only this user can have made the file and put it in its place.
 fn is_own_file(stat: &Stat, uid: u32) -> bool {
     let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     regular && stat.st_uid == uid && stat.st_mode & 0o077 == 0 && stat.st_nlink == 1
 }
 
-/// Opens a directory without following a link in its place. In another user's place no mount point is crossed either:
-/// its server might never answer root.
+/// Opens a directory without following a link in its place. For another user's directory no mount point is crossed
+/// either: the server of that mount might never answer root.
 fn open_in_place(path: &Path, uid: u32) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let (true, Some(above), Some(name)) = (is_anothers(uid), path.parent(), path.file_name()) else {
@@ -215,7 +216,7 @@ mod tests {
         let deep = above.path().join("a/palisade");
         assert!(matches!(Directory::make(&deep, uid()), Err(RegistryError::Directory { .. })));
         assert!(!above.path().join("a").exists());
-        // Of an earlier version.
+        // As made by an earlier version.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         Directory::make(&path, uid()).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(directory.look(true, uid()).unwrap().is_some());
         assert!(open_quickly(path.as_os_str(), uid()).is_some());
-        // Another user's directory could hold a file like this, if links to others' files can be made.
+        // Another user's directory could hold such a file, if links to other users' files are allowed.
         fs::hard_link(&file, above.path().join("second")).unwrap();
         assert!(directory.look(true, uid()).is_err() && open_quickly(path.as_os_str(), uid()).is_none());
         fs::remove_file(above.path().join("second")).unwrap();
@@ -268,7 +269,7 @@ mod tests {
         assert!(directory.open().is_err());
         fs::remove_file(&file).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, &file, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        // Also a look that could wait for somebody to write comes back.
+        // Reading must also return when the file is a pipe without a writer.
         assert!(directory.look(false, uid()).is_err());
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A launch's part: taking a slot and writing into it, and emptying it at the end; taking a name.
+//! The writer's side of the registry: a launch takes a slot, writes into it, and empties it at the end; it takes a name.
 
 use super::directory;
 use super::list::{Left, left};
@@ -19,26 +19,26 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The longest name of a sandbox.
 pub const LONGEST_NAME: usize = 64;
 
-/// What is written of a launch besides what its plan says.
+/// What is written about a launch in addition to the plan's statements.
 #[derive(Debug)]
 pub(crate) struct Launched<'a> {
     /// Its number.
     pub(crate) number: Number,
-    /// What the user calls it.
+    /// The name that the user gives it.
     pub(crate) name: Option<&'a Name>,
     /// The command's words.
     pub(crate) words: &'a [Text<'a>],
     /// The command's process.
     pub(crate) command: i32,
-    /// PID 1 of the sandbox.
+    /// Process 1 of the sandbox.
     pub(crate) init: Option<i32>,
-    /// What keeps it apart.
+    /// Which mechanisms separate it.
     pub(crate) tier: Tier,
-    /// The launcher is about to become the command.
+    /// The launcher is about to execute the command in its own process.
     pub(crate) replaced: bool,
 }
 
-/// A launch's slot. Dropped, it is emptied; if its launcher dies, the kernel gives back the lock.
+/// A launch's slot. On drop it is emptied. If its launcher dies, the kernel releases the lock.
 #[derive(Debug)]
 pub(crate) struct Entry {
     file: OwnedFd,
@@ -46,7 +46,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Lists a launch that runs, or is about to. Nothing is allocated but where something is in the way.
+    /// Lists a launch that runs or is about to run. Allocates no memory, except after an error.
     pub(crate) fn write(listing: &Listing<'_>, launched: &Launched<'_>) -> Result<Self, RegistryError> {
         let path = listing.directory.as_path();
         let file = directory::open(path)?;
@@ -66,7 +66,7 @@ impl Entry {
             replaced: launched.replaced,
             command: launched.command,
             init: launched.init,
-            // Of a launcher that holds its slot the kernel tells whether it lives.
+            // If the launcher holds its slot, the kernel says whether it lives, and no view is needed.
             view: if launched.replaced { process::own_view() } else { 0 },
             tier: launched.tier,
             network: listing.network,
@@ -81,7 +81,7 @@ impl Entry {
         let failed = |source| RegistryError::file("write", path, source);
         let bytes = record::encoded(&record, &mut bytes).ok_or_else(|| failed(Errno::MSGSIZE))?;
         let slot = free_slot(&file, path, launched.number)?;
-        // From here on what was begun is taken back.
+        // From here on, dropping the entry undoes what was begun.
         let entry = Self { file, slot };
         let written = rustix::io::pwrite(&entry.file, bytes, slot::offset(slot)).map_err(failed)?;
         if written != bytes.len() {
@@ -94,12 +94,12 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // The locks go with the descriptor. Where it can't be written, whoever looks sees that nobody holds it.
+        // The locks end with the descriptor. If the write fails, readers see that no launcher holds the slot.
         let _emptied_by_others = rustix::io::pwrite(&self.file, &[0; HEADER], slot::offset(self.slot));
     }
 }
 
-/// Takes the change of a slot that nobody has, or whose launch has ended.
+/// Takes the `change` lock of a slot that is free, or whose launch has ended.
 fn free_slot(file: &OwnedFd, path: &Path, number: Number) -> Result<u64, RegistryError> {
     let failed = |source| RegistryError::file("lock", path, source);
     for slot in slot::candidates(number.began ^ u64::from(number.launcher) << 32) {
@@ -107,7 +107,7 @@ fn free_slot(file: &OwnedFd, path: &Path, number: Number) -> Result<u64, Registr
             continue;
         }
         let mut header = [0; HEADER];
-        // What isn't there, or not all of it, stays empty.
+        // Missing bytes count as zero.
         let _read = rustix::io::pread(file, &mut header, slot::offset(slot))
             .map_err(|source| RegistryError::file("read", path, source))?;
         if has_ended(&header) || is_free(file, slot) {
@@ -118,14 +118,14 @@ fn free_slot(file: &OwnedFd, path: &Path, number: Number) -> Result<u64, Registr
     Err(RegistryError::Full { directory: path.to_owned() })
 }
 
-/// Whether a header shows at once that its launch has ended: there is none, or nobody has the number by which it is
-/// judged. Without a view the launcher held the slot, and was killed.
+/// Whether a header alone shows that its launch has ended: the header is empty, or no process has the number by which
+/// it is judged. If it has no view, its launcher held the slot, and was killed.
 fn has_ended(header: &[u8; HEADER]) -> bool {
     record::judged_by(header)
         .is_none_or(|(pid, view)| process::is_nobody(pid) && (view == 0 || view == process::own_view()))
 }
 
-/// Whether what stands in a slot that nobody holds is of a launch that has ended.
+/// Whether the content of a slot that no launcher holds is of a launch that has ended.
 fn is_free(file: &OwnedFd, slot: u64) -> bool {
     let mut bytes = [0; SIZE];
     let Ok(read) = rustix::io::pread(file, &mut bytes, slot::offset(slot)) else { return false };
@@ -143,7 +143,7 @@ pub struct Name {
     _held: Option<OwnedFd>,
 }
 
-/// Why a sandbox can't have a name.
+/// Why a text can't be a sandbox's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} can't be a sandbox's name: {reason}")]
 pub struct NameError {
@@ -154,8 +154,8 @@ pub struct NameError {
 }
 
 impl Name {
-    /// Checks how a name is written: letters, digits, `.`, `-` and `_`, a letter or digit first; and not like a number
-    /// of a launch.
+    /// Checks the form of a name: letters, digits, `.`, `-` and `_`, starting with a letter or digit; and not in the
+    /// form of a launch's number.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -177,7 +177,7 @@ impl Name {
         Ok(())
     }
 
-    /// Takes a name for a launch. Where there is no registry nobody else has it.
+    /// Takes a name for a launch. Without a registry the name counts as free.
     ///
     /// # Errors
     /// [`RegistryError::NameTaken`].
@@ -185,7 +185,7 @@ impl Name {
         let held = listing.and_then(|listing| directory::open(listing.directory.as_path()).ok());
         if let Some(file) = &held {
             let byte = slot::name(xxh3_64(name.as_bytes()));
-            // Where there are no locks there is no registry either.
+            // Where locks don't work, there is no registry either.
             if record_lock::take(file.as_fd(), byte) == Ok(false) {
                 return Err(RegistryError::NameTaken { name: name.to_owned() });
             }
@@ -200,7 +200,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Whether a text is written like a [`Number`].
+/// Whether a text has the form of a [`Number`].
 fn is_number(text: &str) -> bool {
     text.split_once('-').is_some_and(|(process, rest)| {
         !process.is_empty()

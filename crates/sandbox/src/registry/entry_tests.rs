@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Slots that are taken and given back, and names.
+//! Tests of slots that are taken and released, and of names.
 
 use super::*;
 use crate::registry::list::{State, list};
@@ -67,7 +67,7 @@ fn launches_at_the_same_time_take_slots_of_their_own() {
     let above = tempfile::tempdir().unwrap();
     let listing = listing(above.path());
     let words = words("sleep 1");
-    // More than the slots that are tried first.
+    // More entries than the slots that are tried first.
     let mut entries: Vec<Entry> = std::thread::scope(|scope| {
         let take = || (0..20).map(|_| Entry::write(&listing, &launched(&words, None)).unwrap()).collect();
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
@@ -108,7 +108,7 @@ fn a_header_alone_shows_most_that_have_ended() {
     };
     assert!(has_ended(&[0; HEADER]));
     assert!(has_ended(&header(i32::MAX, 0)) && has_ended(&header(i32::MAX, process::own_view())));
-    // Of what is seen by another `/proc` the number says nothing; and whether a process is the same is looked up.
+    // A number that another `/proc` shows says nothing here. Whether a process is the same one is looked up.
     assert!(!has_ended(&header(i32::MAX, 1)) && !has_ended(&header(own, 0)));
 }
 
@@ -135,7 +135,7 @@ fn a_name_is_one_sandboxs_at_a_time() {
     let _other = Name::take("web2", Some(&listing)).unwrap();
     drop(first);
     Name::take("web", Some(&listing)).unwrap();
-    // Nobody is there who could have it.
+    // Without a registry no other sandbox can have the name.
     Name::take("web", None).unwrap();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Looking: which sandboxes run. What launches left that ended without emptying their slots is removed on the way.
+//! The readers' side of the registry: lists running sandboxes. Entries of launches that ended without emptying them are
+//! removed.
 
 use super::directory::{Directory, Unusable};
 use super::process::{self, Processes, Tree};
@@ -16,29 +17,29 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Slots of another user's that are looked at: that file may hold anything, and each may be locked.
+/// The most slots of another user that are read: that user's file may hold anything, and each slot may be locked.
 const MOST_OF_OTHERS: usize = 4096;
-/// Bytes that are read at once.
+/// Bytes that are read at a time.
 const CHUNK: usize = 32 * SIZE;
-/// A slot that is being written is looked at again so often, and so much later.
+/// How often a slot that is being written is read again, and how long after.
 const LOOKS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(1);
-/// And so often in all in one file, whoever keeps slots without writing them.
+/// The most repetitions in one file, in case a process holds slots without writing them.
 const PAUSES: u32 = 200;
 
-/// How a sandbox is doing.
+/// The state of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// It runs.
     Running,
-    /// Its launcher has ended, and what is inside is about to.
+    /// Its launcher has ended, and the processes inside are about to end.
     Ending,
-    /// Its launcher was killed; the command goes on, because nothing but Landlock holds it.
+    /// Its launcher was killed. The command continues, because only Landlock confines it.
     Unattended,
 }
 
 impl State {
-    /// The word for it.
+    /// The word for the state.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -52,48 +53,48 @@ impl State {
 /// A sandbox that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
-    /// Its number, as events have it.
+    /// Its number, as in events.
     pub id: String,
-    /// What its user calls it.
+    /// The name that the user gave it.
     pub name: Option<String>,
-    /// Whose it is.
+    /// The number of its user.
     pub user: u32,
-    /// How it is doing.
+    /// Its state.
     pub state: State,
-    /// What keeps it apart.
+    /// Which mechanisms separate it.
     pub tier: Tier,
-    /// Whom it talks to.
+    /// Its network mode.
     pub network: NetworkMode,
-    /// The profile, or the application's.
+    /// The profile, or the application's profile.
     pub profile: Option<Vec<u8>>,
-    /// The policy files that have a say, besides what is in the program.
+    /// The policy files that apply to it, in addition to the built-in layer.
     pub policies: Vec<Vec<u8>>,
-    /// How many more of them there are.
+    /// How many more policy files there are.
     pub more_policies: u32,
     /// The command's words.
     pub words: Vec<Vec<u8>>,
-    /// There is more of them.
+    /// There are more words.
     pub more_words: bool,
     /// The launcher's process.
     pub launcher: u32,
-    /// PID 1 of the sandbox.
+    /// Process 1 of the sandbox.
     pub init: Option<i32>,
     /// The command's process.
     pub command: i32,
-    /// How many processes it has.
+    /// The number of its processes.
     pub processes: Processes,
     /// When it was started.
     pub started: SystemTime,
-    /// How long ago that was, whatever became of the clock.
+    /// The time since then, independent of changes to the clock.
     pub age: Duration,
 }
 
-/// What was found.
+/// The result of reading the registry.
 #[derive(Debug, Default)]
 pub struct Listed {
-    /// What runs, in the order in which it was started.
+    /// Running sandboxes, in the order in which they were started.
     pub sandboxes: Vec<Sandbox>,
-    /// Directories that can't be looked into.
+    /// Directories that can't be read.
     pub errors: Vec<RegistryError>,
     /// Entries of a newer version.
     pub newer: usize,
@@ -101,7 +102,7 @@ pub struct Listed {
     pub removed: usize,
 }
 
-/// Looks into these directories, each with the user whose it has to be. What isn't there holds nothing.
+/// Reads these directories, each with the user that must own it. A missing directory has no entries.
 #[must_use]
 pub fn list<'p>(directories: impl IntoIterator<Item = (&'p Path, u32)>) -> Listed {
     let mut listed = Listed::default();
@@ -115,7 +116,7 @@ pub fn list<'p>(directories: impl IntoIterator<Item = (&'p Path, u32)>) -> Liste
     listed
 }
 
-/// The runtime directories of all users that have some, where they usually are.
+/// The existing runtime directories of all users, at their usual paths.
 #[must_use]
 pub fn of_all_users() -> Vec<(PathBuf, u32)> {
     let numbers = |directory: &str, prefix: &'static str| {
@@ -141,7 +142,7 @@ fn look_into(
     };
     let own = uid == rustix::process::geteuid().as_raw();
     let file = match directory.look(own, uid) {
-        // On a file system that has become read-only.
+        // The file system has become read-only.
         Err(RegistryError::File { source: Errno::ROFS, .. }) => directory.look(false, uid)?,
         found => found?,
     };
@@ -150,11 +151,11 @@ fn look_into(
     look.all().map_err(|source| RegistryError::file("read", path, source))
 }
 
-/// One look through one file.
+/// The state of reading one file.
 struct Look<'l> {
     file: &'l OwnedFd,
     uid: u32,
-    /// It is the user's own: what has ended is removed.
+    /// The file is the user's own: entries of ended launches are removed.
     own: bool,
     pauses: u32,
     tree: &'l mut Option<Tree>,
@@ -168,7 +169,7 @@ impl Look<'_> {
         let mut chunk = vec![0; CHUNK];
         let (mut position, mut seen) = (0, 0);
         while position < size && (self.own || seen < MOST_OF_OTHERS) {
-            // What was never written isn't there.
+            // Skips parts of the file that were never written.
             position = match rustix::fs::seek(self.file, SeekFrom::Data(position)) {
                 Ok(data) => data / SIZE as u64 * SIZE as u64,
                 Err(Errno::NXIO) => break,
@@ -180,7 +181,7 @@ impl Look<'_> {
                 break;
             }
             for (slot, bytes) in (position / SIZE as u64..).zip(chunk[..read].chunks(SIZE)) {
-                // Most are empty: they cost no call.
+                // Most slots are empty. They need no further call.
                 if record::decoded(bytes) != Content::Empty {
                     self.one(slot)?;
                     seen += 1;
@@ -191,11 +192,11 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Looks at a slot.
+    /// Reads a slot.
     fn one(&mut self, slot: u64) -> Result<(), Errno> {
         let mut bytes = [0; SIZE];
         for look in 1..=LOOKS {
-            // Before the record is read: who holds its life has written all of it.
+            // Checked before the record is read: a launcher that holds `life` has written the whole record.
             let held = record_lock::is_taken(self.file.as_fd(), slot::life(slot))?;
             let read = rustix::io::pread(self.file, &mut bytes, slot::offset(slot))?;
             let content = record::decoded(&bytes[..read]);
@@ -210,13 +211,13 @@ impl Look<'_> {
                     self.add(&record, true);
                     return Ok(());
                 }
-                // A launcher is writing, or somebody who looks is removing.
+                // A launcher is writing, or another reader is removing the entry.
                 _ if look < LOOKS && self.pauses > 0 && (held || changing()?) => {
                     self.pauses -= 1;
                     std::thread::sleep(PAUSE);
                 }
                 Content::Record(record) if left(&record) != Left::Nothing => {
-                    // What only others can tell of is shown if it seems to be there.
+                    // Its processes belong to another PID namespace. It is shown if its process seems to live.
                     if left(&record) == Left::Something || process::lives(record.last(), record.written) {
                         self.add(&record, false);
                     }
@@ -231,7 +232,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Empties a slot if it is still as it was seen, and nobody's. Who takes it for a launch does it under the same lock.
+    /// Empties a slot if its content is unchanged and no launcher holds it. A launch takes a slot under the same lock.
     fn remove(&self, slot: u64, seen: &[u8]) -> Result<bool, Errno> {
         let file = self.file.as_fd();
         if !record_lock::take(file, slot::change(slot))? {
@@ -251,7 +252,7 @@ impl Look<'_> {
             (false, Some(_)) => State::Ending,
             (false, None) => State::Unattended,
         };
-        // The numbers are those of another PID namespace if the launcher, which lives, isn't there.
+        // If the launcher lives but isn't found, its numbers are of another PID namespace.
         let launcher = i32::try_from(record.number.launcher).unwrap_or(0);
         let known = match record.view {
             0 => !held || process::lives(launcher, record.written),
@@ -286,21 +287,21 @@ impl Look<'_> {
     }
 }
 
-/// What is left of a launch whose launcher doesn't hold its slot: it has become the command, or was killed, and what it
-/// started may not have ended yet.
+/// What remains of a launch whose launcher doesn't hold its slot: the launcher has become the command, or was killed,
+/// and its processes may still live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
     /// Nothing.
     Nothing,
-    /// The process with which it ends.
+    /// The process whose end ends the sandbox.
     Something,
-    /// It was started where numbers of processes may be others.
+    /// The numbers may be of another PID namespace, so this isn't known.
     Unknown,
 }
 
-/// Two times of the machine's start that differ by less are the same.
+/// Two times of the machine's start that differ by less count as the same.
 const SAME_BOOT: u64 = 2_000_000_000;
-/// What nobody who looked could tell of is taken to have ended after a day.
+/// An entry that no reader could judge counts as ended after a day.
 const FORGOTTEN: u64 = 24 * 3600 * 1_000_000_000;
 
 pub(super) fn left(record: &Record<'_>) -> Left {
@@ -309,14 +310,14 @@ pub(super) fn left(record: &Record<'_>) -> Left {
         let old = since_boot().saturating_sub(record.written) > FORGOTTEN;
         return if old && !lives { Left::Nothing } else { Left::Unknown };
     }
-    // The clock was set since, or this is of an earlier start of the machine, in a directory that outlived it.
+    // The times differ if the clock was set, or if the entry is of an earlier start, in a directory that survived it.
     let same_boot = || record.boot.abs_diff(super::boot(since_boot())) < SAME_BOOT;
     let words = || record.words.parts().map(<[u8]>::to_vec).take(words_known(record));
     let is_it = lives && (same_boot() || process::resembles(record.last(), record.init.is_some(), words()));
     if is_it { Left::Something } else { Left::Nothing }
 }
 
-/// How many of a command's words are whole.
+/// How many of a command's words are complete.
 fn words_known(record: &Record<'_>) -> usize {
     record.words.parts().count() - usize::from(record.more_words)
 }

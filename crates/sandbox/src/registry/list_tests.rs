@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is seen of launches that run, have ended or were killed; and what is removed.
+//! Tests of the list: launches that run, have ended or were killed, and entries that are removed.
 
 use super::*;
 use crate::plan::Listing;
@@ -16,7 +16,7 @@ fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// A registry of its own.
+/// A registry for one test.
 struct Registry {
     _above: tempfile::TempDir,
     path: PathBuf,
@@ -31,7 +31,7 @@ impl Registry {
         Self { _above: above, path, file }
     }
 
-    /// What a launcher has written that was killed then.
+    /// Writes a record as a launcher that was killed afterwards.
     fn leave(&self, slot: u64, record: &Record<'_>) {
         let mut bytes = [0; SIZE];
         let bytes = encoded(record, &mut bytes).unwrap();
@@ -44,7 +44,7 @@ impl Registry {
         listed
     }
 
-    /// How many there are, and how many were removed.
+    /// The number of sandboxes, and of removed entries.
     fn counts(&self) -> (usize, usize) {
         let listed = self.look();
         (listed.sandboxes.len(), listed.removed)
@@ -75,10 +75,10 @@ fn record(command: i32, init: Option<i32>) -> Record<'static> {
     }
 }
 
-/// No process has it.
+/// A number that no process has.
 const NOBODY: i32 = i32::MAX;
 
-/// A process that is there, and was a moment before.
+/// A running process that was started a moment before.
 struct Living(Child);
 
 impl Living {
@@ -141,7 +141,7 @@ fn of_another_pid_namespace_nobody_here_can_tell() {
     let (own, other) = (process::own_view(), 1);
     registry.leave(0, &Record { replaced: true, view: other, ..record(NOBODY, None) });
     registry.leave(1, &Record { replaced: true, view: own, ..record(NOBODY, None) });
-    // Perhaps the same, by another mount of /proc.
+    // This may be the same namespace, shown by another mount of /proc.
     registry.leave(2, &Record { replaced: true, view: other, ..record(living.pid(), None) });
     let old = since_boot().saturating_sub(FORGOTTEN + 1);
     registry.leave(3, &Record { replaced: true, view: other, written: old, ..record(NOBODY, None) });
@@ -155,11 +155,11 @@ fn of_another_pid_namespace_nobody_here_can_tell() {
 fn after_another_start_of_the_machine_a_number_may_be_anybodys() {
     let (registry, living) = (Registry::new(), Living::new());
     let earlier = crate::registry::boot(since_boot()) - 3_600_000_000_000;
-    // An hour ago, by the clock; the directory is still there.
+    // By the clock, the machine was started an hour earlier. The directory still exists.
     registry.leave(0, &Record { boot: earlier, words: Bytes(b"make\0"), ..record(living.pid(), None) });
     registry.leave(1, &Record { boot: earlier, ..record(NOBODY, Some(living.pid())) });
     assert_eq!(registry.counts(), (0, 2));
-    // The clock was set, and it is the same process.
+    // The clock was set, and the process is the same.
     let words = Bytes(b"/bin/sleep\x00600\0");
     registry.leave(2, &Record { boot: earlier, words, ..record(living.pid(), None) });
     let words = Bytes(b"sleep\x00cut shor\0");
@@ -200,7 +200,7 @@ fn whoever_holds_a_slot_is_waited_for_while_it_is_written() {
         assert_eq!((listed.sandboxes.len(), listed.removed), (1, 0));
         assert_eq!(listed.sandboxes[0].state, State::Running);
     });
-    // Somebody who holds one and never writes keeps nobody waiting for long, and loses nothing.
+    // A process that holds a slot and never writes doesn't block readers for long, and its slot isn't removed.
     registry.file.write_all_at(b"half", slot::offset(6)).unwrap();
     assert_eq!(record_lock::take(registry.file.as_fd(), slot::change(6)), Ok(true));
     assert_eq!(registry.counts(), (1, 0));
@@ -216,7 +216,7 @@ fn a_file_full_of_slots_that_are_held_and_never_written_keeps_nobody_for_long() 
     assert_eq!(record_lock::take(registry.file.as_fd(), all), Ok(true));
     let begun = std::time::Instant::now();
     assert_eq!(registry.counts(), (0, 0));
-    // Fifty looks at each would take fifty seconds.
+    // Fifty reads of each slot would take fifty seconds.
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let other = list([(registry.path.as_path(), uid() + 1)]);
     assert_eq!(other.errors.len(), 1);
@@ -228,7 +228,7 @@ fn what_is_far_behind_is_found() {
     registry.leave(slot::MOST - 1, &record(init.pid(), Some(init.pid())));
     registry.leave(70, &record(init.pid(), Some(init.pid())));
     assert_eq!(registry.counts(), (2, 0));
-    // Nobody writes there.
+    // No launch writes there.
     registry.leave(slot::MOST, &record(init.pid(), Some(init.pid())));
     assert_eq!(registry.counts(), (2, 0));
 }
@@ -261,7 +261,7 @@ fn a_thousand_dead_entries_are_removed_once_by_several_who_look_while_others_lau
                 };
                 let entry = Entry::write(&listing, &launched).unwrap();
                 let id = launched.number.to_string();
-                // It is there for whoever looks, whatever they remove.
+                // Every reader sees the entry, whatever readers remove.
                 assert!(registry.look().sandboxes.iter().any(|sandbox| sandbox.id == id));
                 drop(entry);
             }
@@ -277,7 +277,7 @@ fn a_thousand_dead_entries_are_removed_once_by_several_who_look_while_others_lau
         ended.store(true, Ordering::Relaxed);
         launchers.into_iter().for_each(|launcher| launcher.join().unwrap());
     });
-    // Some were removed by looks of the launching threads, and some taken by their launches.
+    // Some entries were removed by readers of the launching threads, and some were reused by their launches.
     assert!(removed.into_inner() <= 1000);
     assert_eq!(registry.counts(), (0, 0));
 }

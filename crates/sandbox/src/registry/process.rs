@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `/proc` says of processes: whether one still is who it was, and how many descend from it.
+//! Facts about processes from `/proc`: whether a process is still the same one, and how many descend from it.
 
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -9,13 +9,13 @@ use std::fs;
 /// `/proc` counts a process's start in hundredths of a second, on every architecture (`USER_HZ`).
 const TICK: u64 = 10_000_000;
 
-/// A process, as far as its line in `/proc/PID/stat` says.
+/// A process, as described in `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Process {
     parent: i32,
     /// In ticks since the machine's start.
     began: u64,
-    /// It has ended, and nobody has asked for its exit code.
+    /// It has ended and wasn't reaped yet.
     ended: bool,
 }
 
@@ -24,38 +24,38 @@ impl Process {
         Self::read(&fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The name may hold anything but ends with the last parenthesis.
+    /// The name may hold any character. It ends with the last parenthesis.
     fn read(line: &[u8]) -> Option<Self> {
         let end = line.iter().rposition(|byte| *byte == b')')?;
         let mut fields = std::str::from_utf8(line.get(end + 1..)?).ok()?.split_ascii_whitespace();
         let state = fields.next()?;
         let parent = fields.next()?.parse().ok()?;
-        // The first of these is field 3, the start is 22.
+        // The first of these fields is field 3. The start time is field 22.
         let began = fields.nth(17)?.parse().ok()?;
         Some(Self { parent, began, ended: matches!(state, "Z" | "X" | "x") })
     }
 }
 
-/// Whether process `pid` lives and began before `written`, in nanoseconds since the machine's start. One that has
-/// taken its number since began later: a number is given again only when its process has ended.
+/// Whether process `pid` lives and began before `written`, in nanoseconds since the machine's start. A process that
+/// reuses the number began later, because a number is reused only after its process has ended.
 pub(super) fn lives(pid: i32, written: u64) -> bool {
     pid > 0 && Process::find(pid).is_some_and(|process| !process.ended && process.began <= written / TICK)
 }
 
-/// Whether no process has this number, of those that this one's numbers are shared with.
+/// Whether no process that this process can see has this number.
 pub(super) fn is_nobody(pid: i32) -> bool {
     Pid::from_raw(pid).is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(Errno::SRCH))
 }
 
-/// The `/proc` of this process, by its device: processes that have the same one see the same numbers. Two of them may
-/// show the same PID namespace, too; its own number would take ten times as long to find out, because the kernel makes
-/// what is below `/proc/self` for each process anew.
+/// The `/proc` of this process, by its device: processes with the same device see the same numbers. Two devices may
+/// show the same PID namespace, too. The namespace's own number would take ten times as long to read, because the
+/// kernel creates the entries below `/proc/self` anew for each process.
 pub(super) fn own_view() -> u32 {
-    // Never 0, which is no view's.
+    // Never 0, because 0 means that there is no view.
     rustix::fs::stat(c"/proc").map_or(u32::MAX, |stat| rustix::fs::minor(stat.st_dev) | 1 << 31)
 }
 
-/// Whether a process seems to be what its record says, where that can't be told by the time at which it began.
+/// Whether a process resembles its record. Used where the time at which it began can't decide this.
 pub(super) fn resembles(pid: i32, init: bool, words: impl Iterator<Item = Vec<u8>>) -> bool {
     let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
     if init {
@@ -64,26 +64,26 @@ pub(super) fn resembles(pid: i32, init: bool, words: impl Iterator<Item = Vec<u8
     let base = |word: &[u8]| word.rsplit(|byte| *byte == b'/').next().map(<[u8]>::to_vec).unwrap_or_default();
     let line = read("cmdline");
     let shown: Vec<Vec<u8>> = line.split(|byte| *byte == 0).map(base).collect();
-    // What runs a script stands in front of its words, and each may have been found under a longer path.
+    // The interpreter of a script precedes its words, and each word may have become a longer path.
     words.map(|word| base(&word)).all(|word| shown.contains(&word))
 }
 
-/// How many processes a sandbox has.
+/// The number of a sandbox's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Processes {
-    /// So many.
+    /// The exact number.
     All(usize),
-    /// So many descend from the command. Others may have left it: nothing but Landlock holds them.
+    /// The number of the command's descendants. Others may have left it, because only Landlock confines them.
     AtLeast(usize),
-    /// Nobody here can tell.
+    /// The number can't be determined from here.
     Unknown,
 }
 
-/// All processes at one moment, looked at once for all sandboxes.
+/// All processes at one moment, read once for all sandboxes.
 #[derive(Debug)]
 pub(super) struct Tree {
     children: BTreeMap<i32, Vec<i32>>,
-    /// Those that live, each with its start in ticks.
+    /// Living processes, each with its start in ticks.
     living: BTreeMap<i32, u64>,
 }
 
@@ -105,12 +105,12 @@ impl Tree {
         tree
     }
 
-    /// How many live of these processes and all that descend from them.
+    /// How many of these processes and their descendants live.
     fn count(&self, roots: &[i32]) -> usize {
         let mut seen = BTreeSet::new();
         let mut waiting = roots.to_vec();
         while let Some(pid) = waiting.pop() {
-            // A number that came again while all were looked at may seem to be its own ancestor.
+            // A number that was reused during the reading may seem to be its own ancestor.
             if seen.insert(pid) {
                 waiting.extend(self.children.get(&pid).into_iter().flatten());
             }
@@ -118,8 +118,8 @@ impl Tree {
         seen.iter().filter(|pid| self.living.contains_key(pid)).count()
     }
 
-    /// How many processes run in a sandbox that was there at `written`: the command's and those that init has taken
-    /// over, without init.
+    /// The number of processes in a sandbox that existed at `written`: the command's and those that init has adopted,
+    /// without init.
     pub(super) fn inside(&self, command: i32, init: Option<i32>, written: u64) -> Processes {
         let is_it = |pid: &i32| self.living.get(pid).is_some_and(|began| *began <= written / TICK);
         let command = Some(command).filter(is_it);
@@ -170,7 +170,7 @@ mod tests {
         assert!(lives(pid, now()), "it was there when it was written down");
         assert!(!lives(pid, before), "it wasn't");
         child.kill().unwrap();
-        // Not reaped yet.
+        // It isn't reaped yet.
         assert!(eventually(|| !lives(pid, now())));
         child.wait().unwrap();
         assert!(!lives(pid, now()) && !lives(0, now()) && !lives(-1, now()));
@@ -223,9 +223,9 @@ mod tests {
         assert_eq!(tree.inside(12, None, then), Processes::AtLeast(2));
         assert_eq!(tree.inside(99, None, then), Processes::Unknown);
         assert_eq!(tree.inside(12, None, then - 1), Processes::Unknown, "another of that number");
-        // The command has ended: what init has is left.
+        // The command has ended. Init's children are left.
         assert_eq!(tree.inside(99, Some(11), then), Processes::All(1));
-        // A circle, as a look that takes its time may see.
+        // A circle, which can appear if numbers are reused during the reading.
         let circle = Tree::of([(2, process(3, false)), (3, process(2, false))].into_iter());
         assert_eq!(circle.inside(2, None, then), Processes::AtLeast(2));
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a launch writes into its slot: who runs what, and how it is kept apart.
+//! The record that a launch writes into its slot: the launcher, the command, and what confines it.
 //!
-//! A header of 24 bytes, then the record. In the header are version, length, checksum, and the process by which it is
-//! judged when nobody holds the slot, with the [`view`](Record::view): a launch that meets the rest of another one needs
-//! no more to see that it has ended. It is written by one call, but a reader may see it half written: then the checksum
-//! tells. Bytes of others, the command's words among them, are kept as they are and made harmless by who shows them.
+//! A slot has a header of 24 bytes, then the record. The header holds version, length, checksum, and the process by which the
+//! launch is judged when no launcher holds the slot, with the [`view`](Record::view). From the header alone another launch sees
+//! that this one has ended. It is written in one call, but a reader may see a part of it: the checksum shows this. Untrusted
+//! bytes, such as the command's words, are stored unchanged. The code that shows them makes them harmless.
 
 use super::slot::SIZE;
 use super::{Number, Tier};
@@ -12,17 +12,17 @@ use palisade_policy::NetworkMode;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Version of the form. A reader leaves slots of other versions alone.
+/// Version of the format. A reader doesn't change slots of other versions.
 pub const SCHEMA: u32 = 1;
-/// What a slot in use begins with; the version follows.
+/// The first bytes of a slot in use; the version follows.
 const MAGIC: u32 = 0x5061_6c00;
-/// Before the record.
+/// The bytes before the record.
 pub(super) const HEADER: usize = 24;
-/// What the checksum is of begins with the process.
+/// The checksum's data begins with the process.
 const SUMMED: usize = 16;
-/// So much is kept of a command's words, and of the paths of policy files.
+/// The most bytes of a command's words, and of the paths of policy files, that are stored.
 const LONGEST: usize = 640;
-/// So much is kept of a profile's name.
+/// The most bytes of a profile's name that are stored.
 const LONGEST_PROFILE: usize = 255;
 
 /// One launch.
@@ -30,36 +30,36 @@ const LONGEST_PROFILE: usize = 255;
 pub struct Record<'a> {
     /// Its number.
     pub number: Number,
-    /// When this was written, in nanoseconds since the machine's start (`CLOCK_BOOTTIME`). A process that has one of
-    /// the numbers below and began later is another one.
+    /// When this was written, in nanoseconds since the machine's start (`CLOCK_BOOTTIME`). A process with one of the
+    /// numbers below that began later is another process.
     pub written: u64,
-    /// When the machine was started, in nanoseconds since 1970, as far as the clock was right. Unless it has been set
-    /// since, who reads another time than this reads after another start.
+    /// When the machine was started, in nanoseconds since 1970, by the clock. If a reader computes another time, the
+    /// machine was started again, or the clock was set.
     pub boot: u64,
-    /// The launcher has become the command: nobody holds the slot, and it is that process that has to live.
+    /// The launcher has become the command: no launcher holds the slot, and the command's process must live.
     pub replaced: bool,
     /// The command.
     pub command: i32,
-    /// PID 1 of the sandbox, where it has one.
+    /// Process 1 of the sandbox, if it has one.
     pub init: Option<i32>,
-    /// The `/proc` that shows these numbers (its device), and with it the PID namespace; 0: who holds the slot tells
-    /// whether it lives.
+    /// The `/proc` that shows these numbers (its device), which stands for the PID namespace. 0: the lock on the slot
+    /// says whether the launcher lives.
     pub view: u32,
-    /// What keeps it apart.
+    /// Which mechanisms separate it.
     pub tier: Tier,
-    /// Whom it talks to.
+    /// Its network mode.
     pub network: NetworkMode,
-    /// What the user calls it.
+    /// The name that the user gives it.
     pub name: Option<&'a str>,
     /// The profile.
     #[serde(borrow)]
     pub profile: Option<Bytes<'a>>,
-    /// Paths of policy files, each with a null byte behind it.
+    /// Paths of policy files, each followed by a null byte.
     #[serde(borrow)]
     pub policies: Bytes<'a>,
-    /// How many more there are.
+    /// How many more policy files there are.
     pub more_policies: u32,
-    /// The command's words, each with a null byte behind it.
+    /// The command's words, each followed by a null byte.
     #[serde(borrow)]
     pub words: Bytes<'a>,
     /// The last word is cut short, or more follow.
@@ -67,14 +67,14 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The process with which the sandbox ends.
+    /// The process whose end ends the sandbox.
     #[must_use]
     pub fn last(&self) -> i32 {
         self.init.unwrap_or(self.command)
     }
 }
 
-/// Bytes, stored in one piece.
+/// Bytes, encoded in one piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bytes<'a>(pub &'a [u8]);
 
@@ -91,14 +91,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
-    /// What stands before each null byte.
+    /// The parts before each null byte.
     pub fn parts(self) -> impl Iterator<Item = &'a [u8]> {
         let whole = self.0.strip_suffix(b"\0");
         whole.into_iter().flat_map(|whole| whole.split(|byte| *byte == 0))
     }
 }
 
-/// Parts behind each other as far as there is room, in memory that is there already.
+/// Consecutive parts, as many as fit into a fixed buffer.
 #[derive(Debug)]
 pub(super) struct Parts {
     bytes: [u8; LONGEST],
@@ -110,7 +110,7 @@ impl Parts {
         Self { bytes: [0; LONGEST], length: 0 }
     }
 
-    /// Adds a part with its null byte, if there is room for all of it.
+    /// Adds a part with its null byte, if the whole part fits.
     pub(super) fn add(&mut self, part: &[u8]) -> bool {
         let fits = part.len() < LONGEST - self.length;
         if fits {
@@ -119,7 +119,7 @@ impl Parts {
         fits
     }
 
-    /// Adds as much of a part as there is room for; says whether that is all of it.
+    /// Adds as much of a part as fits. Returns whether the whole part fits.
     pub(super) fn add_cut(&mut self, part: &[u8]) -> bool {
         let room = (LONGEST - self.length).saturating_sub(1);
         if self.length < LONGEST {
@@ -138,7 +138,7 @@ impl Parts {
     }
 }
 
-/// A profile's name, as far as it is kept.
+/// A profile's name, cut to the length that is stored.
 pub(super) fn profile(name: &[u8]) -> Bytes<'_> {
     Bytes(&name[..name.len().min(LONGEST_PROFILE)])
 }
@@ -150,13 +150,13 @@ pub(super) enum Content<'a> {
     Empty,
     /// A record.
     Record(Box<Record<'a>>),
-    /// One in a form that this program doesn't know.
+    /// A record in a newer format that this program doesn't know.
     Newer,
-    /// Half a record, or none.
+    /// A part of a record, or other bytes.
     Garbage,
 }
 
-/// The slot's content as it is written; `None`: there is no room for it, which the limits above don't let happen.
+/// The slot's bytes for a record; `None` if it doesn't fit, which the limits above prevent.
 pub(super) fn encoded<'b>(record: &Record<'_>, slot: &'b mut [u8; SIZE]) -> Option<&'b [u8]> {
     let (header, body) = slot.split_at_mut(HEADER);
     let length = postcard::to_slice(record, body).ok()?.len();
@@ -169,15 +169,15 @@ pub(super) fn encoded<'b>(record: &Record<'_>, slot: &'b mut [u8; SIZE]) -> Opti
     Some(&slot[..HEADER + length])
 }
 
-/// The process by which a slot's content is judged that nobody holds, and the `/proc` that shows it; of a header alone,
-/// which may be garbage. `None`: there is nothing.
+/// The process by which the content of a slot is judged when no launcher holds it, and the `/proc` that shows it. Reads
+/// only the header, which may be garbage. `None`: the header is empty.
 pub(super) fn judged_by(header: &[u8; HEADER]) -> Option<(i32, u32)> {
     let number = |at: usize| [header[at], header[at + 1], header[at + 2], header[at + 3]];
     let used = header.iter().any(|byte| *byte != 0);
     used.then(|| (i32::from_le_bytes(number(16)), u32::from_le_bytes(number(20))))
 }
 
-/// Reads a slot. Whatever is in it, this gives an answer.
+/// Reads a slot. Any content gives a result.
 pub(super) fn decoded(slot: &[u8]) -> Content<'_> {
     let Some((header, body)) = slot.split_at_checked(HEADER) else {
         return if slot.iter().all(|byte| *byte == 0) { Content::Empty } else { Content::Garbage };
@@ -201,7 +201,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A record with something in every member.
+    /// A record with a value in every member.
     pub(crate) fn example() -> Record<'static> {
         Record {
             number: Number { launcher: 4711, began: 1_700_000_000_123_456 },
@@ -229,7 +229,7 @@ pub(super) mod tests {
         let written = encoded(&record, &mut slot).unwrap().len();
         assert_eq!(decoded(&slot), Content::Record(Box::new(record)));
         assert!(written < SIZE);
-        // An older one's rest behind it is of no consequence; a byte of its own is.
+        // Bytes of an older record behind this one don't matter. A changed byte of its own does.
         slot[written..].fill(7);
         assert!(matches!(decoded(&slot), Content::Record(_)));
         slot[written - 1] ^= 1;
@@ -282,7 +282,7 @@ pub(super) mod tests {
             let content = decoded(&slot[..cut]);
             assert_eq!(content, Content::Garbage, "{cut}");
         }
-        // The file of a machine that lost its power: the header is there, the rest isn't.
+        // The file of a machine that lost its power: the header was written, and the rest wasn't.
         let mut half = slot;
         half[64..].fill(0);
         assert_eq!(decoded(&half), Content::Garbage);
@@ -312,7 +312,7 @@ pub(super) mod tests {
             let _whatever_it_is = decoded(&bytes);
         }
 
-        /// With a header that is right, so that what decodes the record gets to see it.
+        /// The header is valid, so that the record's decoder runs.
         #[test]
         fn no_record_is_too_strange(body in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut slot = (MAGIC + SCHEMA).to_le_bytes().to_vec();

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Slots of the registry's file, and what their bytes mean to locks.
+//! Slots of the registry's file, and the meaning of their bytes for locks.
 //!
-//! Two locks, because a launch is to be seen only when its record is whole. *Change* is held by who may write the slot:
-//! a launcher from before it writes until it dies, and for a moment who empties a slot. *Life* is held by a launcher
-//! that has written. So a slot whose life is held has a whole record; one whose life isn't held is nobody's, what an
-//! ended launcher left, or that of a launcher that is writing, who holds its change.
+//! There are two locks, because a launch must be visible only when its record is complete. A process that may write the slot
+//! holds *change*: a launcher from before it writes until it dies, and a process that empties a slot for a moment. A launcher
+//! that has written its record holds *life*. So a slot whose *life* is held has a complete record. A slot whose *life* isn't
+//! held is free, is left by an ended launcher, or belongs to a launcher that is writing and holds *change*.
 
 use std::ops::Range;
 
-/// Bytes of a slot: a record and room for it to grow.
+/// Bytes of a slot: a record, with room for later versions.
 pub(super) const SIZE: usize = 2048;
-/// Slots that there may be: a file of 128 MiB, of which what isn't used isn't there.
+/// The most slots: a file of 128 MiB, whose unused parts take no disk space.
 pub(super) const MOST: u64 = 1 << 16;
 /// Slots that a launch tries first: most users have fewer sandboxes, and the file stays small.
 const FIRST: u64 = 8;
-/// Slots that a launch tries before it gives up. The last ones are among all that there may be.
+/// The slots that a launch tries before it gives up. The last tries are among all slots.
 const TRIES: u32 = 64;
-/// Where names are locked: behind all slots, where no file has bytes.
+/// The position of name locks: behind all slots, where no file has bytes.
 const NAMES: u64 = 1 << 62;
 
-/// Where a slot begins.
+/// The position of a slot.
 pub(super) const fn offset(slot: u64) -> u64 {
     slot * SIZE as u64
 }
@@ -29,24 +29,24 @@ pub(super) const fn life(slot: u64) -> Range<u64> {
     offset(slot)..offset(slot) + 1
 }
 
-/// The byte that whoever writes the slot holds.
+/// The byte that the writer of the slot holds.
 pub(super) const fn change(slot: u64) -> Range<u64> {
     offset(slot) + 1..offset(slot) + 2
 }
 
-/// The byte that stands for a name of 64 bits' hash. Two names that share one exclude each other, which chance does
-/// once in 2^61.
+/// The byte for a name with this hash of 64 bits. Two names with the same byte exclude each other, which happens by
+/// chance once in 2^61.
 pub(super) const fn name(hash: u64) -> Range<u64> {
     let byte = NAMES + (hash >> 3);
     byte..byte + 1
 }
 
-/// The slots that a launch tries, in this order: eight first, then among twice as many after every four. With half of
-/// all slots of a size taken, the next one is found at the second try.
+/// The slots that a launch tries, in this order: among the first eight, then among twice as many after every four
+/// tries. If half of the slots of one size are taken, the second try finds a free one on average.
 pub(super) fn candidates(seed: u64) -> impl Iterator<Item = u64> {
     let mut state = seed;
     (0..TRIES).map(move |tries| {
-        // splitmix64: launches that begin at the same time try others.
+        // splitmix64: launches that begin at the same time try different slots.
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

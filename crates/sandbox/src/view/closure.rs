@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The view `closure`: a program's own files, and nothing else of the host.
+//! The view `closure`: shows a program's own files, and nothing else of the host.
 //!
-//! A few files are shown by a mount each, by their real paths, and the links that lead there are made again: what
-//! isn't shown isn't there. A mount costs four times what a rule of Landlock's does, though. So where there are many
-//! files the directory `/usr` is shown, with no right in it, and Landlock allows file by file: what isn't allowed can
-//! be neither read nor executed nor listed, but whoever knows its name sees that it is there (ADR 0018).
+//! If there are few files, each one is mounted at its real path, and the links that lead to it are made again. Other
+//! files don't exist inside. But a mount costs four times as much as a Landlock rule. So if there are many files, the
+//! directory `/usr` is mounted without any right, and Landlock allows single files. Other files can't be read, executed
+//! or listed, but a process that knows a file's name can see that the file exists (ADR 0018).
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind, PACKAGES};
@@ -24,9 +24,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// What the C library reads, whatever the program is: names of users and services, the time zone, character sets and
-/// locales, terminals, how many processors there are. Directories where there are many.
-const BASE: [&str; 22] = [
+/// Files that the C library reads in every program: names of users and services, the time zone, character sets and
+/// locales, terminals, the number of processors. Directories where there are many such files.
+pub const BASE: [&str; 22] = [
     "/etc/ld.so.cache",
     "/etc/localtime",
     "/etc/timezone",
@@ -51,21 +51,21 @@ const BASE: [&str; 22] = [
     "/sys/devices/system/cpu/present",
 ];
 
-/// What programs that reach the network read beyond that.
-const NETWORK: [&str; 4] =
+/// Further files for programs that use the network.
+pub const NETWORK: [&str; 4] =
     ["/etc/resolv.conf", "/etc/gai.conf", "/etc/ssl/certs", "/usr/share/ca-certificates"];
 
-/// What tells that packages have come, gone or changed.
+/// Files that change when a package is installed, removed or changed.
 const STAMPS: [&str; 2] = ["/etc/ld.so.cache", PACKAGES];
 
 pub(crate) const USR: &str = "/usr";
-/// Up to so many files are mounted one by one: 12 µs each, rules 3 µs each and one mount.
+/// The most files that are mounted one by one, at 12 µs each. Rules cost 3 µs each, and one mount.
 const MOUNTS: usize = 48;
 
-/// As many links as the kernel follows in one path.
+/// The kernel follows this many links in one path.
 const LINKS: usize = 40;
 
-/// Shows what the command's program needs of the system; returns what it needs of the user's, for [`user_toolchains`].
+/// Shows the system's files that the command's program needs. Returns the user's files that it needs, for [`user_toolchains`].
 pub(crate) fn compose(
     tree: &mut Tree<'_>,
     facts: &Facts,
@@ -89,10 +89,10 @@ pub(crate) fn compose(
 
     let needs = find(facts, command, more)?;
     let base = BASE.iter().chain(NETWORK.iter().filter(|_| network != NetworkMode::None));
-    // Directories first: what lies in them needs nothing more.
+    // Directories come first, because files in them need no further rule.
     let directories = needs.directories.iter().map(PathBuf::as_path).chain(base.map(Path::new));
     let files = needs.programs.iter().chain(&needs.libraries).chain(&needs.files).map(PathBuf::as_path);
-    // A package needs each file by all of its names, which only mounts spell out.
+    // A package needs each file under all of its names, and only mounts state these.
     let by_rules = needs.programs.len() + needs.libraries.len() > MOUNTS
         && facts.landlock.is_some()
         && facts.purpose != PlanMode::Pack;
@@ -115,13 +115,13 @@ pub(crate) fn compose(
         }
     }
     for path in &needs.libraries {
-        // What no package manager keeps is looked at by itself.
+        // No package manager maintains these, so each one is an input of the plan.
         if !path.starts_with(USR) && !path.starts_with("/lib") && !path.starts_with("/lib64") {
             facts.depends_on(path, true);
         }
     }
-    // What a package manager keeps changes with its database; a shell's profile has a hundred programs, and each would be
-    // looked at by each launch.
+    // A package manager's files change together with its database. A shell's profile has a hundred programs, and each
+    // launch would check each one.
     let packaged = facts.is_of_packages(Path::new(USR));
     let kept = |path: &Path| packaged && path.starts_with(USR) && !path.starts_with("/usr/local");
     for (nth, path) in needs.programs.iter().enumerate() {
@@ -145,7 +145,7 @@ pub(crate) fn compose(
     Ok(theirs.into_iter().map(Path::to_owned).collect())
 }
 
-/// Shows a program of the system's with its loader and libraries, and nothing that it may read besides.
+/// Shows a program of the system with its loader and libraries, without data files.
 pub(crate) fn alone(tree: &mut Tree<'_>, facts: &Facts, program: &Path) -> Result<(), PlanError> {
     let root = Path::new("/");
     let needs =
@@ -163,8 +163,7 @@ pub(crate) fn alone(tree: &mut Tree<'_>, facts: &Facts, program: &Path) -> Resul
     show(tree, facts, Path::new("/etc/ld.so.cache")).map(drop)
 }
 
-/// Shows what a program needs that lies in places which the view makes private, as far as it isn't in sight by now and
-/// the policy doesn't hide it.
+/// Shows needed files in places that the view makes private, unless they are visible already or the policy hides them.
 pub(crate) fn user_toolchains(
     tree: &mut Tree<'_>,
     facts: &Facts,
@@ -187,12 +186,12 @@ pub(crate) fn user_toolchains(
     Ok(())
 }
 
-/// Whether a path lies where every view shows the host's files and nothing private.
+/// Whether a path lies in a directory in which every view shows the host's files and nothing private.
 fn is_of_system(facts: &Facts, path: &Path) -> bool {
     facts.layout.shows(path) || ["/etc", "/usr", "/var/lib"].iter().any(|top| path.starts_with(top))
 }
 
-/// What tells one command's plan from another's: its program, and for a shell the line that it is given.
+/// The part of a command that its plan depends on: the program, and for a shell also the line after `-c`.
 #[must_use]
 pub fn program_of(command: &[OsString]) -> OsString {
     let mut program = command.first().cloned().unwrap_or_default();
@@ -213,7 +212,7 @@ fn line_of(command: &[OsString]) -> Option<&OsString> {
 
 fn find(facts: &Facts, command: &OsStr, more: &More) -> Result<Needs, PlanError> {
     let path: Option<OsString> = facts.environment.get("PATH").map(OsStr::to_owned);
-    // The plan of an application is for any arguments: only what its profile says counts.
+    // An application's plan is for any arguments, so only the profile's part of the command counts.
     let own = if facts.prefix.is_empty() { &facts.command } else { &facts.prefix };
     let line = line_of(own).map(|line| line.to_string_lossy());
     let needs = needs::of(
@@ -228,18 +227,18 @@ fn find(facts: &Facts, command: &OsStr, more: &More) -> Result<Needs, PlanError>
     needs.map_err(|source| PlanError::Needs { command: command.to_owned(), source: Box::new(source) })
 }
 
-/// Shows what a path leads to by its real path, and makes the links on the way, as far as they aren't in sight already;
-/// `None` if nothing is there.
+/// Shows the target of a path at its real path, and makes the links on the path, unless they are visible already;
+/// `None` if the target doesn't exist.
 fn show(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<Option<PathBuf>, PlanError> {
     let Some(at) = links(tree, facts, path)? else { return Ok(None) };
     if tree.host_path(&at).is_none() {
-        // What isn't the system's is opened by who may, before the walls are up.
+        // The builder opens files that aren't the system's before the walls are up, while it may.
         tree.show(&at, &at, if is_of_system(facts, &at) { SYSTEM } else { USERS })?;
     }
     Ok(Some(at))
 }
 
-/// Makes the links on the way of a path, as far as they aren't in sight already; what it leads to, if it is there.
+/// Makes the links on a path, unless they are visible already. Returns the target, if it exists.
 pub(crate) fn links(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<Option<PathBuf>, PlanError> {
     let mut left: VecDeque<OsString> = names(path);
     let mut at = PathBuf::from("/");
@@ -269,7 +268,7 @@ pub(crate) fn links(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<O
     Ok((facts.kind(&at) != Kind::Missing).then_some(at))
 }
 
-/// The names in a path; `.` isn't one.
+/// The names in a path, without `.`.
 fn names(path: &Path) -> VecDeque<OsString> {
     path.components()
         .filter_map(|component| match component {

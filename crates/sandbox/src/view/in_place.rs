@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Without namespaces: the same policy by Landlock alone.
+//! Enforces the policy without namespaces, by Landlock alone.
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
@@ -17,7 +17,7 @@ use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Rules, and the directory to start in.
+/// The Landlock rules, and the directory in which the command starts.
 pub(crate) fn steps(
     facts: &Facts,
     resolved: &Resolved,
@@ -65,7 +65,7 @@ pub(crate) fn steps(
                 }
                 if let Some(place) = own_place(facts, &path.source, write) {
                     keep_own_place(path, place, best_effort, notes)?;
-                    // Nobody has asked for the working directory.
+                    // The user didn't request the working directory: this rule is built in.
                     if path.rule.origin.layer == Layer::BuiltIn {
                         continue;
                     }
@@ -82,7 +82,7 @@ pub(crate) fn steps(
     Ok((steps, Text::path(directory)?))
 }
 
-/// Whether another rule, or the system's view, allows more where a rule allows less.
+/// Whether another rule, or the system's view, allows more at a place where this rule allows less.
 fn is_allowed_above(facts: &Facts, path: &EffectivePath, paths: &[EffectivePath]) -> bool {
     let real = |path: &Path| facts.canonical(path).unwrap_or_else(|| path.to_owned());
     let place = real(&path.source);
@@ -99,13 +99,13 @@ fn is_allowed_above(facts: &Facts, path: &EffectivePath, paths: &[EffectivePath]
             path.destination.starts_with(&other.destination) || place.starts_with(real(&other.source));
         above && less(write, execute)
     });
-    // What may be read there may be executed, too, whatever a rule says: it opens nothing of the user's.
+    // System directories may be read and executed, whatever a rule says. This opens none of the user's files.
     let is_cover = !matches!(path.grant, Grant::Allowed { .. } | Grant::Absent);
     let by_view = || facts.layout.system.iter().any(|directory| place.starts_with(&directory.canonical));
     by_rule || path.grant == Grant::Tmpfs || is_cover && by_view()
 }
 
-/// The directory of Palisade's own that a grant of `source` would open. What only root writes may be read.
+/// Palisade's own directory that a grant of `source` would open. Directories that only root writes may be read.
 fn own_place<'f>(facts: &'f Facts, source: &Path, write: bool) -> Option<&'f Path> {
     let source = real(source);
     let opens = |place: &&Path| {
@@ -116,8 +116,8 @@ fn own_place<'f>(facts: &'f Facts, source: &Path, write: bool) -> Option<&'f Pat
     facts.places.own().chain(of_system.into_iter().filter(|_| write)).find(opens)
 }
 
-/// Refuses such a grant; the working directory isn't granted then, and what is asked for expressly only where the user
-/// wants to go on without.
+/// Refuses such a grant. The built-in grant of the working directory is only left out. Any other grant is an error,
+/// except with `--best-effort`.
 fn keep_own_place(
     path: &EffectivePath,
     place: &Path,
@@ -140,7 +140,7 @@ fn keep_own_place(
     Err(PlanError::Guarantee { guarantee: "Palisade's own files stay outside", reason })
 }
 
-/// Says that only what a program needs can't be shown.
+/// Reports that the view `closure` isn't possible.
 pub(crate) fn no_closure(best_effort: bool, notes: &mut Vec<Cow<'static, str>>) -> Result<(), PlanError> {
     if best_effort {
         notes.push(Cow::Borrowed("not enforced: the view closure: system directories can be read"));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names in the homes of applications for what is shown there: a mount needs something to be mounted on.
+//! Makes mount points in applications' homes, because a mount needs an existing path.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, statat};
 use rustix::io::Errno;
 use std::path::{Component, Path};
 
-/// Makes an empty directory or file at `path`, if that is below `homes`, and the directories above it. What is there
-/// stays. Returns whether it is there now.
+/// Makes an empty directory or file at `path`, if that is below `homes`, and the directories above it. An existing file
+/// or directory stays. Returns whether the path exists now.
 ///
-/// The application that owns a home may have put links there, which aren't followed: else it had names made elsewhere.
+/// The application may have put links into its home. They aren't followed, because they could lead to names outside the home.
 pub(crate) fn make(homes: &Path, path: &Path, file: bool) -> bool {
     let Ok(names) = path.strip_prefix(homes) else { return false };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -20,7 +20,7 @@ pub(crate) fn make(homes: &Path, path: &Path, file: bool) -> bool {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
             return match openat(&at, name, flags, Mode::RUSR | Mode::WUSR) {
                 Ok(_) => true,
-                // Another launch was quicker.
+                // Another launch made it first.
                 Err(Errno::EXIST) => statat(&at, name, AtFlags::SYMLINK_NOFOLLOW)
                     .is_ok_and(|there| FileType::from_raw_mode(there.st_mode).is_file()),
                 Err(_) => false,

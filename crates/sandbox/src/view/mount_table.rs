@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands where in the new tree.
+//! The mount table: what is at each path of the new tree, while it is planned.
 //!
-//! Names are kept as bytes in which each component begins with a zero byte, which no path has in it: comparing them
-//! byte by byte gives the order of paths, in which all that lies below a name follows it. Paths themselves are compared
-//! component by component, which was a fifth of what planning took.
+//! Paths are stored as bytes in which each component begins with a zero byte, which no path contains. Comparing them
+//! byte by byte gives the order of paths: everything below a path follows it. [`Path`] compares component by component,
+//! which took a fifth of the planning time.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// What stands at a path of the new tree.
+/// What is at a path of the new tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Made {
     /// A directory in the new root's tmpfs.
@@ -19,31 +19,31 @@ pub(crate) enum Made {
     File,
     /// A link there.
     Link(PathBuf),
-    /// A tree of the host, by its path there.
+    /// A tree of the host, by its path on the host.
     Mount(PathBuf),
 }
 
-/// The names that steps have made. Paths are absolute.
+/// The paths that steps have made. Paths are absolute.
 #[derive(Debug, Default)]
 pub(crate) struct MountTable(BTreeMap<Vec<u8>, Made>);
 
 impl MountTable {
-    /// Something stands at `path` now; what stood there before.
+    /// Sets what is at `path`. Returns what was there before.
     pub(crate) fn insert(&mut self, path: &Path, made: Made) -> Option<Made> {
         self.0.insert(key(path), made)
     }
 
-    /// What stands at this very name.
+    /// What was made at exactly this path.
     pub(crate) fn get(&self, path: &Path) -> Option<&Made> {
         self.0.get(&key(path))
     }
 
-    /// Whether something stands at this very name.
+    /// Whether something was made at exactly this path.
     pub(crate) fn has(&self, path: &Path) -> bool {
         self.get(path).is_some()
     }
 
-    /// What stands at the nearest name at or above `path`, and the way from there.
+    /// What was made at the nearest path at or above `path`, and the rest of `path` from there.
     pub(crate) fn nearest(&self, path: &Path) -> Option<(&Made, PathBuf)> {
         let key = key(path);
         let mut end = key.len();
@@ -55,8 +55,8 @@ impl MountTable {
         }
     }
 
-    /// Forgets what stands at and below `path`. In the order of names that is one range; looking at every name would be
-    /// quadratic, 10 s for 10,000 rules.
+    /// Removes all entries at and below `path`. In this order they are one range. A search through all entries would be
+    /// quadratic: 10 s for 10,000 rules.
     pub(crate) fn forget(&mut self, path: &Path) {
         let key = key(path);
         let is_below = |below: &[u8]| {
@@ -69,7 +69,7 @@ impl MountTable {
         }
     }
 
-    /// The trees of the host: where they show, and what of the host they are.
+    /// The trees of the host: the path inside, and the path on the host.
     pub(crate) fn mounts(&self) -> impl Iterator<Item = (Name<'_>, &Path)> {
         self.0.iter().filter_map(|(key, made)| match made {
             Made::Mount(source) => Some((Name(key), source.as_path())),
@@ -79,7 +79,7 @@ impl MountTable {
 
     /// `path` with the links that steps have made followed.
     ///
-    /// They lead to directories that are no links, so none is followed twice.
+    /// The links lead to directories that aren't links, so no link is followed twice.
     pub(crate) fn resolve(&self, path: &Path) -> PathBuf {
         let mut at = Vec::with_capacity(path.as_os_str().len() + 1);
         for name in names(path) {
@@ -96,7 +96,7 @@ impl MountTable {
     }
 }
 
-/// A name as it is kept.
+/// A path in its stored form.
 pub(crate) struct Name<'n>(&'n [u8]);
 
 impl Name<'_> {
@@ -106,7 +106,7 @@ impl Name<'_> {
     }
 }
 
-/// Goes where one component of a path leads.
+/// Appends a component to a path, or removes the last one for `..`.
 fn step(at: &mut Vec<u8>, name: &[u8]) {
     if name == b".." {
         at.truncate(at.iter().rposition(|byte| *byte == 0).unwrap_or_default());
@@ -116,7 +116,7 @@ fn step(at: &mut Vec<u8>, name: &[u8]) {
     }
 }
 
-/// The components of a path, but for its root and `.`.
+/// The components of a path, without its root and `.`.
 fn names(path: &Path) -> impl Iterator<Item = &[u8]> {
     let names = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
     names.filter(|name| !name.is_empty() && *name != b".")

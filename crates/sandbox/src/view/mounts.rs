@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Protected names by mounts: those that exist are read-only.
+//! Protects names by mounts: existing files with protected names are mounted read-only.
 //!
-//! It costs nothing while the command runs, and leaves a window: a name that doesn't exist can be
-//! made, and a host program that saves a file by renaming another over it takes the mount off. The
-//! directories that hold such names are mounts too, so that they can't be renamed away.
+//! This costs nothing while the command runs, but is incomplete: a name that doesn't exist can be made, and if a
+//! program of the host saves a file by a rename, the mount disappears. The directories that hold such names are mounts,
+//! too, so that the command can't rename them.
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
@@ -39,7 +39,7 @@ pub(crate) fn protect(
         if facts.kind(&path.source) != Kind::Directory {
             continue;
         }
-        // What exists is looked up at every launch.
+        // The existing names must be looked up at every launch.
         facts.set_volatile();
         let root = path.source.components().count().saturating_sub(1);
         let inside = |host: &Path| match host.strip_prefix(&path.source) {
@@ -60,7 +60,7 @@ pub(crate) fn protect(
             };
             match (status, kind) {
                 (NameStatus::Protected(_), _) => Visit::Match,
-                // As a file it leads elsewhere.
+                // A file in place of a directory names another directory.
                 (NameStatus::Holder(rule), FileKind::File) if rule.content == Content::Directory => {
                     Visit::Match
                 }

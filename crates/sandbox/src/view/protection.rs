@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Protected names: who keeps them, and where they count.
+//! Decides which mechanism protects names, and in which trees.
 
 use crate::error::PlanError;
 use crate::plan::planner::Isolation;
@@ -14,18 +14,18 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What keeps names in this launch.
+/// The mechanism that protects names in a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NameEnforcement {
     /// The broker.
     Broker,
-    /// Mounts over those that exist.
+    /// Mounts over existing files with protected names.
     Mounts,
-    /// Nobody: nothing is protected, or nothing can be written to.
+    /// None: no name is protected, or no tree is writable.
     Nobody,
 }
 
-/// Decides it.
+/// Chooses the mechanism.
 pub(crate) fn enforcement(
     policy: &Policy,
     isolation: Isolation,
@@ -34,7 +34,8 @@ pub(crate) fn enforcement(
 ) -> Result<NameEnforcement, PlanError> {
     let protect = policy.protect();
     let enforcement = match protect.value {
-        // Who may change what paths mean can't be told by paths what to do. What exists is kept by mounts.
+        // A command with namespaces of its own can change what paths mean, so the broker can't judge by paths. Mounts
+        // protect existing names.
         Protect::Broker if policy.switch(Switch::Namespaces).value => {
             if protect.origin.layer == Layer::BuiltIn {
                 return Ok(NameEnforcement::Mounts);
@@ -50,7 +51,7 @@ pub(crate) fn enforcement(
         return Ok(enforcement);
     }
     let reason = "without namespaces there is nobody to judge names";
-    // Who asked for no namespaces and said nothing of names has made a choice; who said both hasn't.
+    // A user who chose no namespaces and stated nothing about names has made a choice. If both were stated, they conflict.
     if protect.origin.layer == Layer::BuiltIn || best_effort {
         notes.push(Cow::Owned(format!(
             "protected names (.git/hooks, .vscode and others) can be written: {reason}"
@@ -60,7 +61,7 @@ pub(crate) fn enforcement(
     Err(PlanError::Guarantee { guarantee: "protected names stay as they are", reason: reason.to_owned() })
 }
 
-/// What the broker is told; `None` if there is nothing to protect, or others do, and nothing to learn.
+/// The broker's part of a plan; `None` if no broker has to protect names and nothing is learned.
 pub(crate) fn broker(
     policy: &Policy,
     resolved: &Resolved,
@@ -94,7 +95,7 @@ pub(crate) fn broker(
     }))
 }
 
-/// What a broker is told that has nothing to protect, and only listens.
+/// The part for a broker that protects no names and only answers calls.
 pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
     Ok(Broker {
         learn: false,
@@ -108,8 +109,8 @@ pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
     })
 }
 
-/// The trees that steps put in place: those of the host, and what is mounted over parts of them. A home of a sandbox's
-/// own, below `homes`, counts for none of the host's: nobody outside obeys what is in it.
+/// The trees that steps mount: those of the host, and mounts over parts of them. A sandbox's own home, below `homes`,
+/// isn't a tree of the host: no program outside obeys files in it.
 fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanError> {
     let mut roots: Vec<Option<Root<'static>>> = Vec::new();
     let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
@@ -117,7 +118,7 @@ fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanErr
         let name = [b"/", path.as_bytes()].concat();
         let inside = Text::new(name.clone())?;
         let host = host.map(|host| Text::new(host.as_bytes())).transpose()?;
-        // What comes later covers it.
+        // The later step covers the earlier one.
         if let Some(covered) = known.insert(name, roots.len()) {
             roots[covered] = None;
         }
@@ -127,7 +128,7 @@ fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanErr
     for step in steps {
         match step {
             Step::Bind(Bind { source, target, origin, write, devices, .. }) => {
-                // Devices are judged by nobody: what is done to them isn't kept.
+                // Devices aren't judged: their content isn't kept.
                 let shared = !devices && *origin != Origin::Inside && !source.as_path().starts_with(homes);
                 add(target, shared.then_some(source), *write)?;
             }
@@ -137,7 +138,7 @@ fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanErr
             _ => {}
         }
     }
-    // The order doesn't matter; without what covers nothing it is shorter.
+    // The order doesn't matter. Private trees that lie in no tree of the host are left out, which makes the list shorter.
     let mut roots: Vec<Root<'static>> = roots.into_iter().flatten().collect();
     let shared: Vec<Text<'static>> =
         roots.iter().filter(|root| root.host.is_some()).map(|root| root.inside.clone()).collect();
@@ -145,7 +146,7 @@ fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanErr
     Ok(roots)
 }
 
-/// Whether a path is a directory's, or the directory. Neither has more in it than names and single slashes.
+/// Whether a path is the directory, or lies in it. Both consist only of names and single slashes.
 fn lies_in(path: &Text<'_>, directory: &Text<'_>) -> bool {
     let rest =
         path.as_bytes().strip_prefix(directory.as_bytes().strip_suffix(b"/").unwrap_or(directory.as_bytes()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a profile gives its application besides paths of the host: a home, files that are made, devices, libraries
-//! that it opens, what is run around it.
+//! Application resources: what a profile gives its application in addition to paths of the host. These are a home, made
+//! files, devices, libraries that it opens, and lifecycle hooks.
 
 use crate::bus::Buses;
 use crate::error::PlanError;
@@ -25,7 +25,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where libraries are, besides the directory for this kind of machine.
+/// Library directories, in addition to the one for this machine's architecture.
 const LIBRARIES: [&str; 4] = ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib"];
 
 /// A policy's resources in one launch.
@@ -37,7 +37,7 @@ pub(crate) struct Resources<'p> {
 }
 
 impl Resources<'_> {
-    /// Where a pattern of a list leads; nothing where it refers to what this launch doesn't have.
+    /// The paths of a list's pattern; empty if it refers to a value that this launch lacks.
     fn places(&self, facts: &Facts, entry: &Sourced<String>) -> Vec<PathBuf> {
         let Ok(pattern) = PathPattern::new(&entry.value) else { return Vec::new() };
         match Place::of(&pattern, entry.origin.layer, self.context) {
@@ -48,10 +48,10 @@ impl Resources<'_> {
         }
     }
 
-    /// Looks whether everything is there that must be.
+    /// Checks that all required files exist.
     pub(crate) fn check_required(&self, facts: &Facts) -> Result<(), PlanError> {
         for entry in self.policy.list(List::Require) {
-            // A package is made where what it takes along is, and launched where the rest is.
+            // Packed paths are required where the package is made, and other paths where it is launched.
             let packed = package::is_packed(Path::new(&entry.value));
             match facts.purpose {
                 PlanMode::Launch => {}
@@ -66,12 +66,12 @@ impl Resources<'_> {
         Ok(())
     }
 
-    /// What a profile and its features say that the program needs.
+    /// The program's further needs that a profile and its features state.
     pub(crate) fn more(&self, facts: &Facts) -> More {
         let filled = |entry: &Sourced<String>| template::fill(&entry.value, self.context).ok();
         let mut programs: Vec<OsString> =
             self.policy.list(List::Programs).iter().filter_map(filled).collect();
-        // What a wrapper starts isn't seen in it.
+        // The program that a wrapper starts can't be found in the wrapper.
         programs.extend(facts.programs.iter().cloned());
         let mut known = HashMap::new();
         let entries = self.policy.list(List::Libraries);
@@ -79,7 +79,7 @@ impl Resources<'_> {
         More { programs, libraries }
     }
 
-    /// The files and directories that a pattern of libraries stands for.
+    /// The files and directories of a pattern for libraries.
     fn libraries(
         &self,
         facts: &Facts,
@@ -108,7 +108,7 @@ impl Resources<'_> {
                 found.extend(facts.matches(&glob));
                 continue;
             }
-            // Thousands of names, and dozens of patterns: listed once.
+            // There are thousands of names and dozens of patterns, so each directory is listed once.
             let names = known.entry(directory.into()).or_insert_with(|| {
                 if !facts.is_of_packages(Path::new(directory)) {
                     facts.depends_on_names_in(Path::new(directory));
@@ -122,7 +122,7 @@ impl Resources<'_> {
         found
     }
 
-    /// The directory that is the home's, on the host.
+    /// The host's directory for the home.
     fn home_directory(&self, facts: &Facts) -> Option<(HomePolicy, PathBuf)> {
         let policy = self.policy.home().value;
         let named = self.policy.word(Word::HomeName).map(|name| name.value);
@@ -130,7 +130,7 @@ impl Resources<'_> {
         (policy != HomePolicy::None).then(|| (policy, facts.homes().join(name)))
     }
 
-    /// Puts the home in its place.
+    /// Mounts the home.
     pub(crate) fn home(&self, tree: &mut Tree<'_>, facts: &Facts, mapped: bool) -> Result<(), PlanError> {
         let home = &facts.account.home;
         if self.policy.home().value != HomePolicy::None && self.home_directory(facts).is_none() {
@@ -159,7 +159,7 @@ impl Resources<'_> {
             let made = file.value.made;
             if made == Made::Link {
                 if facts.package().is_some() && package::is_packed(&path) {
-                    // It was made in the package.
+                    // The link was made in the package.
                 } else if tree.host_path(&tree.resolve(&path)).is_some() || tree.stands(&path) {
                     notes.push(Cow::Owned(format!("{} is there: no link is made of it", path.shown())));
                 } else {
@@ -187,18 +187,18 @@ impl Resources<'_> {
         let mut devices = BTreeSet::new();
         for entry in self.policy.list(List::Devices) {
             for path in self.places(facts, &entry) {
-                // What would lead out of here isn't a device.
+                // A path that leads out of `/dev` isn't a device.
                 let Some(real) = path.canonicalize().ok().filter(|real| real.starts_with("/dev")) else {
                     continue;
                 };
-                // A link's name says what the device is; programs look for the device by its own.
+                // A link's name describes the device, but programs look for the device by its own name, so both are shown.
                 devices.extend([real, path].map(|path| (path.components().count(), path)));
             }
         }
-        // Directories come before what is in them.
+        // Directories come before their entries.
         let mut shown: Vec<PathBuf> = Vec::new();
         for (_depth, path) in devices {
-            // Made inside are those that every program may expect; others lie in a directory of these.
+            // The devices that every program expects are made already. Others may lie in a directory that is shown.
             if !tree.stands(&path) && !shown.iter().any(|directory| path.starts_with(directory)) {
                 tree.device(&path)?;
                 shown.push(path);
@@ -207,7 +207,7 @@ impl Resources<'_> {
         Ok(())
     }
 
-    /// What the launch does besides.
+    /// The other tasks of the launch.
     pub(crate) fn lifecycle(
         &self,
         facts: &Facts,
@@ -245,7 +245,7 @@ impl Resources<'_> {
         })
     }
 
-    /// The file that what is printed is added to.
+    /// The file to which the output is appended.
     fn log(&self, facts: &Facts) -> Result<Option<Text<'static>>, PlanError> {
         if !self.policy.switch(Switch::Log).value {
             return Ok(None);
@@ -261,7 +261,7 @@ impl Resources<'_> {
             let value = hook.value;
             let mut command = match &value.runs {
                 Runs::Program(program) => vec![OsString::from(program)],
-                // What this program is called on the host doesn't matter: it is this one.
+                // This program is executed by this path, whatever its name on the host is.
                 Runs::Profile(profile) => {
                     vec!["/proc/self/exe".into(), "open".into(), "--".into(), profile.into()]
                 }
@@ -298,7 +298,7 @@ impl Resources<'_> {
     }
 }
 
-/// Makes a directory that nobody else may look into, and those above it.
+/// Makes a directory that no other user may read, and those above it.
 fn make_private(directory: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)

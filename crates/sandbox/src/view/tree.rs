@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Composing the new file tree: which step makes which name, and what a path leads to.
+//! Composes the new file tree: which step makes which path, and where a path leads.
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
@@ -17,14 +17,14 @@ pub(crate) struct Show {
     pub(crate) origin: Origin,
     pub(crate) write: bool,
     pub(crate) execute: bool,
-    /// Others may replace it; what comes in its place is shown the same way.
+    /// Processes outside may replace the file. The mask refresher then mounts it again.
     pub(crate) renewed: bool,
     pub(crate) map_owners: bool,
-    /// Landlock gives no right in it: what may be used is allowed one by one.
+    /// Landlock gives no right in it: single files are allowed by further rules.
     pub(crate) shut: bool,
 }
 
-/// Rights beneath a place that may be changed.
+/// The rights below a writable path.
 pub(crate) const WRITABLE: Rights = Rights::EVERYTHING;
 
 /// The tree so far, and the steps that make it.
@@ -34,11 +34,11 @@ pub(crate) struct Tree<'f> {
     made: MountTable,
     steps: Vec<Step<'static>>,
     placeholders: bool,
-    /// Something is shown in which Landlock gives no right.
+    /// A tree is shown in which Landlock gives no right.
     partly_shut: bool,
-    /// What covered links lead to where nothing of it has shown so far, and whether it is denied.
+    /// Targets of masked links that weren't visible when they were masked, and whether they are denied.
     links: Vec<(PathBuf, bool)>,
-    /// Trees that show at names by which the host's links lead to them, and what they are.
+    /// Trees that are shown at a path from which the host's links lead to them: that path, and the host's path.
     aliases: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -59,13 +59,13 @@ impl<'f> Tree<'f> {
         }
     }
 
-    /// The finished steps: the tree is entered at the end.
+    /// The complete steps. The last one enters the tree.
     pub(crate) fn finish(mut self) -> Vec<Step<'static>> {
         self.steps.push(Step::Enter);
         self.steps
     }
 
-    /// Adds a step that makes no name.
+    /// Adds a step that makes no path.
     pub(crate) fn push(&mut self, step: Step<'static>) {
         self.steps.push(step);
     }
@@ -101,11 +101,11 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
-    /// Makes a writable directory that is a mount of its own.
+    /// Makes a writable directory that is a separate mount.
     pub(crate) fn private(&mut self, path: &Path, mode: u32) -> Result<(), PlanError> {
         let path = self.resolve(path);
         if self.host_path(&path).is_some() {
-            // On top of a tree of the host: there is no directory of ours to take.
+            // Inside a tree of the host there is no directory of the new tree to use.
             self.place(&path, false)?;
             self.steps.push(Step::Tmpfs { path: relative(&path)?, rights: WRITABLE });
         } else {
@@ -178,7 +178,7 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
-    /// Makes a file with its rights, also on top of a tree of the host.
+    /// Makes a file with its rights, also inside a tree of the host.
     pub(crate) fn made_file(
         &mut self,
         path: &Path,
@@ -193,7 +193,7 @@ impl<'f> Tree<'f> {
             self.steps.push(Step::Allow { path: relative(&path)?, rights });
             return Ok(());
         }
-        // Made aside, and mounted over what is there: the root is read-only once it is entered.
+        // Made at another path and mounted over the target, because the root becomes read-only when it is entered.
         self.make_placeholders();
         let aside = PathBuf::from(format!("/.palisade/file-{}", self.steps.len()));
         self.steps.push(Step::File { path: relative(&aside)?, mode, content });
@@ -214,7 +214,7 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
-    /// Covers a file that is there, though no step has made it, by one with other content.
+    /// Covers an existing file that no step has made with a file of other content.
     pub(crate) fn cover(&mut self, path: &Path, content: Text<'static>) -> Result<(), PlanError> {
         self.make_placeholders();
         let aside = PathBuf::from(format!("/.palisade/file-{}", self.steps.len()));
@@ -234,7 +234,7 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
-    /// Shows a directory of the host in which everything can be changed, and nothing is.
+    /// Shows a directory of the host in which everything can be changed, without changing the host.
     pub(crate) fn overlay(&mut self, source: &Path, target: &Path, show: Show) -> Result<(), PlanError> {
         self.make_placeholders();
         let [lower, upper, work] = ["lower", "upper", "work"]
@@ -258,19 +258,19 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
-    /// Puts a placeholder over a path of the host that is visible, if it is.
+    /// Mounts a placeholder over a path of the host, if that path is visible.
     ///
-    /// Returns whether there was anything to cover.
+    /// Returns whether there was a path to cover.
     pub(crate) fn mask(&mut self, path: &Path, denied: bool) -> Result<bool, PlanError> {
         let path = self.resolve(path);
-        // What doesn't show here may still be a link of the host to something that shows elsewhere.
+        // A path that isn't visible here may be a link of the host to a file that is visible at another path.
         let named = self.host_path(&path);
         let spelled = named.clone().unwrap_or_else(|| path.clone());
         let (host, path) = match (self.facts.canonical(&spelled), named) {
-            // A link is covered by covering what it leads to, if that can be seen at all.
+            // A link is covered by covering its target, if the target is visible.
             (Some(real), _) if real != spelled => match self.inside(&real) {
                 Some(path) if self.host_path(&path).as_ref() == Some(&real) => (real, path),
-                // Another mask lies over it.
+                // Another mask covers it already.
                 Some(_) => return Ok(true),
                 None => {
                     self.links.push((real, denied));
@@ -278,7 +278,7 @@ impl<'f> Tree<'f> {
                 }
             },
             (_, Some(host)) => (host, path),
-            // What stands here is ours: a name above, at most.
+            // No path of the host is visible here: the path was made by a step, or doesn't exist.
             (_, None) => return Ok(false),
         };
         let directory = match self.facts.kind(&host) {
@@ -294,11 +294,11 @@ impl<'f> Tree<'f> {
         Ok(true)
     }
 
-    /// Where else something of the host shows by a name that leads to it on the host, too. `path` is one of its names.
+    /// Other visible paths of a file of the host that lead to it on the host, too. `path` is one of its paths.
     fn other_names(&self, path: &Path, host: &Path) -> Vec<PathBuf> {
         let Some(real) = self.facts.names.canonical(host) else { return Vec::new() };
         if self.facts.names.canonical(path).as_ref() != Some(&real) {
-            // A place of its own, of which the policy says something else.
+            // A rule shows the file at another path, about which the policy has decided separately.
             return Vec::new();
         }
         let aliases = self.aliases.iter().filter_map(|(target, source)| {
@@ -311,7 +311,7 @@ impl<'f> Tree<'f> {
             .collect()
     }
 
-    /// Puts a placeholder over a name.
+    /// Mounts a placeholder over a path.
     fn put_mask(&mut self, path: &Path, directory: bool, denied: bool) -> Result<(), PlanError> {
         let source = match (directory, denied) {
             (true, true) => c".palisade/denied",
@@ -336,7 +336,7 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
-    /// Covers what links lead to that have been covered before it was shown.
+    /// Masks the targets of links that were masked before the targets became visible.
     pub(crate) fn mask_behind_links(&mut self) -> Result<(), PlanError> {
         for (real, denied) in std::mem::take(&mut self.links) {
             if let Some(path) = self.inside(&real) {
@@ -364,7 +364,7 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
-    /// Whether a tree of the host shows at `path`, and which path of the host that is.
+    /// The host's path that is visible at `path`, if a tree of the host is.
     pub(crate) fn host_path(&self, path: &Path) -> Option<PathBuf> {
         let (made, rest) = self.made.nearest(path)?;
         match made {
@@ -374,12 +374,12 @@ impl<'f> Tree<'f> {
         }
     }
 
-    /// Whether something is shown in which Landlock gives no right.
+    /// Whether a tree is shown in which Landlock gives no right.
     pub(crate) const fn is_partly_shut(&self) -> bool {
         self.partly_shut
     }
 
-    /// Whether the host's file of this very name is in sight, in something in which Landlock gives no right.
+    /// Whether the host's file of exactly this path is visible, in a tree in which Landlock gives no right.
     pub(crate) fn is_shut_at(&self, path: &Path) -> bool {
         self.partly_shut
             && path.starts_with(USR)
@@ -388,7 +388,7 @@ impl<'f> Tree<'f> {
             && self.host_path(path).as_deref() == Some(path)
     }
 
-    /// Whether a step has made this very name.
+    /// Whether a step has made exactly this path.
     pub(crate) fn stands(&self, path: &Path) -> bool {
         self.made.has(path)
     }
@@ -402,16 +402,16 @@ impl<'f> Tree<'f> {
         }
     }
 
-    /// Whether a step shows the launch's working directory by its descriptor, which works once.
+    /// Whether a step shows the working directory of the launch by its descriptor, which works only once.
     pub(crate) fn took_working_directory(&self) -> bool {
         self.steps
             .iter()
             .any(|step| matches!(step, Step::Bind(bind) if bind.origin == Origin::WorkingDirectory))
     }
 
-    /// Where a path of the host shows inside, if it does.
+    /// The path inside at which a path of the host is visible, if it is.
     fn inside(&self, host: &Path) -> Option<PathBuf> {
-        // Its own name goes before those under which a rule shows it elsewhere.
+        // The same path as on the host is preferred to paths at which rules show it.
         let own = self.resolve(host);
         if self.host_path(&own).as_deref() == Some(host) {
             return Some(own);
@@ -426,12 +426,12 @@ impl<'f> Tree<'f> {
         Some(if rest.as_os_str().is_empty() { target } else { target.join(rest) })
     }
 
-    /// Makes a mount point. Returns whether it lies in a tree that others can change.
+    /// Makes a mount point. Returns whether it lies in a tree that processes outside can change.
     fn place(&mut self, target: &Path, file: bool) -> Result<bool, PlanError> {
         self.parents(target)?;
         if let Some(host) = self.host_path(target) {
             return match self.facts.kind(&host) {
-                // A home of a sandbox's own has room for what is shown in it; what is the user's isn't touched.
+                // In a sandbox's own home a mount point can be made. Directories of the user stay unchanged.
                 Kind::Missing if mount_point::make(&self.facts.homes(), &host, file) => Ok(true),
                 Kind::Missing => Err(PlanError::NoMountPoint { path: target.to_owned(), host }),
                 _ => Ok(true),
@@ -449,7 +449,7 @@ impl<'f> Tree<'f> {
         Ok(false)
     }
 
-    /// Makes the directories above `path`, as far as they are ours to make.
+    /// Makes the missing directories above `path`, where Palisade may make them.
     fn parents(&mut self, path: &Path) -> Result<(), PlanError> {
         let mut missing: Vec<PathBuf> = Vec::new();
         for above in path.ancestors().skip(1) {
@@ -477,13 +477,13 @@ impl<'f> Tree<'f> {
         self.made.resolve(path)
     }
 
-    /// What masks are made of: a file and a directory that are empty, and two that can't be read.
-    /// They stay: a directory that is removed while mounted can't even be listed.
+    /// The sources of masks: an empty file and directory, and two that can't be read. They stay, because a directory
+    /// that is removed while it is mounted can't even be listed.
     fn make_placeholders(&mut self) {
         if std::mem::replace(&mut self.placeholders, true) {
             return;
         }
-        // Nothing else makes a file or a link of that name.
+        // No other code makes a file or a link with this name.
         if self.made.insert(Path::new("/.palisade"), Made::Directory).is_none() {
             self.steps.push(Step::Directory { path: Text::literal(c".palisade"), mode: 0o755 });
         }
@@ -496,7 +496,7 @@ impl<'f> Tree<'f> {
     }
 }
 
-/// A path of the new tree as steps have it: without the leading slash.
+/// A path of the new tree in the form for steps: without the leading slash.
 pub(crate) fn relative(path: &Path) -> Result<Text<'static>, NullByte> {
     Text::path(path.strip_prefix("/").unwrap_or(path))
 }

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kinds of arguments that rules speak of.
+//! Kinds of arguments that rules name.
 
 use std::net::Ipv4Addr;
 
-/// What an argument is.
+/// The kind of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Argument {
-    /// A disk, a partition, the memory.
+    /// A disk, a partition or the machine's memory.
     Device,
-    /// A directory without which the system doesn't work, or everything in it; all of a home.
+    /// A directory without which the system doesn't work, or everything in it; or a whole home directory.
     RootDirectory,
     /// The working directory, or everything in it.
     Here,
-    /// In a directory to which everybody can write.
+    /// A path in a directory that every user can write to.
     Temporary,
-    /// A file whose name begins with a dot, in such a directory.
+    /// A hidden file (its name begins with a dot) in such a directory.
     HiddenTemporary,
     Url,
     /// A URL or host given as a number.
     Address,
-    /// One that isn't of a private network.
+    /// An address that isn't in a private network.
     PublicAddress,
     /// A file mode with set-user-ID or set-group-ID.
     SetId,
-    /// A file mode that lets everybody write.
+    /// A file mode that lets every user write.
     WorldWritable,
-    /// Nothing is known of it before the line runs.
+    /// Its value isn't known before the line runs.
     Unknown,
-    /// It is nothing or ends with nothing but a slash, once an unset variable is nothing.
+    /// A path that is `/`, `/*` or the like once the unset variables in it expand to nothing.
     MaybeRoot,
-    /// A port number above 1023 that isn't one of those developers use.
+    /// A port above 1023 that isn't one of the ports that developers commonly use.
     OddPort,
-    /// `install` of a URL, a path of an archive on the net.
+    /// A URL of something other than a git repository, as an argument of an installer.
     Archive,
-    /// Whatever it is.
+    /// Any argument.
     Any,
 }
 
@@ -154,7 +154,7 @@ pub(super) fn host(value: &str) -> &str {
     }
 }
 
-/// The IPv4 address that a value names, whichever way browsers and resolvers read.
+/// The IPv4 address that a value names, in each form that browsers and resolvers accept.
 pub(super) fn address(value: &str) -> Option<Ipv4Addr> {
     let host = host(value);
     if let Ok(address) = host.parse() {
@@ -186,7 +186,7 @@ pub(super) fn address(value: &str) -> Option<Ipv4Addr> {
     }
 }
 
-/// Also none that documentation speaks of.
+/// Also false for the addresses that are reserved for documentation.
 pub(super) fn is_public(address: Ipv4Addr) -> bool {
     !(address.is_private()
         || address.is_loopback()
@@ -226,7 +226,7 @@ fn is_world_writable(value: &str) -> bool {
     })
 }
 
-/// Ports that reverse shells and their handlers like.
+/// Ports that reverse shells and their handlers often use.
 pub(super) fn is_odd_port(port: u16) -> bool {
     matches!(
         port,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The atoms: what is known to be dangerous, each with the condition under which it is.
+//! The atoms: each is one known danger, with the condition under which it applies.
 //!
-//! They are a table of text, read at the first line that is classified. An automaton finds in one pass which atoms may
-//! be in a line; only their conditions are looked at.
+//! The atoms are a text table, which is parsed when the first line is classified. An automaton finds in one pass which
+//! atoms may apply to a line. Only the conditions of these atoms are evaluated.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ use super::verdict::{Level, Reason};
 
 const TABLE: &str = include_str!("atoms.table");
 
-/// What is known to be dangerous.
+/// One known danger.
 #[derive(Debug)]
 pub(super) struct Atom {
     group: &'static str,
@@ -26,18 +26,18 @@ pub(super) struct Atom {
     condition: Condition,
 }
 
-/// Atoms, ready to be looked for.
+/// All atoms, prepared for searching.
 #[derive(Debug)]
 pub struct Atoms {
     atoms: Vec<Atom>,
     automaton: AhoCorasick,
-    /// Of each pattern of the automaton, its atom, and whether it is more than a program's name.
+    /// For each pattern of the automaton: its atom, and whether the pattern is more than a program's name.
     owners: Vec<(u32, bool)>,
-    /// Atoms without a text that must be there.
+    /// Atoms for which no text is required to be in the line.
     always: Vec<u32>,
 }
 
-/// The table can't be understood.
+/// An error in the table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// A line is neither a heading nor an atom.
@@ -45,10 +45,10 @@ pub enum TableError {
     Line {
         /// Counted from 1.
         line: usize,
-        /// It.
+        /// The line's text.
         text: String,
     },
-    /// A condition.
+    /// A condition is invalid.
     #[error("line {line} of the atoms: {source}")]
     Term {
         /// Counted from 1.
@@ -56,24 +56,25 @@ pub enum TableError {
         /// What is wrong.
         source: TermError,
     },
-    /// Too many.
+    /// There are too many atoms.
     #[error("the atoms don't fit into an automaton: {0}")]
     Automaton(String),
 }
 
 impl Atoms {
-    /// Palisade's own.
+    /// Palisade's own atoms.
     #[must_use]
     pub fn own() -> Option<&'static Self> {
         static OWN: OnceLock<Option<Atoms>> = OnceLock::new();
-        // That the table is understood is a test's business.
+        // A test checks that the table can be parsed.
         OWN.get_or_init(|| Atoms::parse(TABLE).ok()).as_ref()
     }
 
-    /// Reads a table.
+    /// Parses a table.
     ///
-    /// A heading `= group level reference words` says what the atoms below have in common; `name: condition` is an atom,
-    /// with `# words` of its own or none. In words `{}` stands for the atom's name.
+    /// A heading `= group level reference words` gives what the atoms below it have in common. `name: condition` is an
+    /// atom; `# words` after it are optional and replace the heading's words. In words, `{}` stands for the atom's
+    /// name.
     ///
     /// # Errors
     /// [`TableError`].
@@ -123,7 +124,7 @@ impl Atoms {
         }
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::Standard)
-            // Half the time of the other kinds a byte; of 5,000 atoms it takes some megabytes.
+            // A DFA needs half the time per byte of the other kinds. For 5,000 atoms it takes some megabytes of memory.
             .kind(Some(AhoCorasickKind::DFA))
             .build(&patterns)
             .map_err(|error| TableError::Automaton(error.to_string()))?;
@@ -142,7 +143,7 @@ impl Atoms {
         self.atoms.is_empty()
     }
 
-    /// How often the automaton comes upon a text of an atom; for measuring it by itself.
+    /// How often the automaton finds a text of an atom. For measuring the automaton alone.
     #[must_use]
     pub fn scan(&self, text: &str) -> usize {
         self.automaton.find_overlapping_iter(text).count()
@@ -153,7 +154,8 @@ impl Atoms {
         self.atoms.iter().map(|atom| (format!("{}/{}", atom.group, atom.name), atom.level, atom.reference))
     }
 
-    /// The atoms whose condition holds, and the strongest of which no more than a text is there.
+    /// Returns a reason for each atom whose condition holds. Also returns the strongest of the atoms whose text is in
+    /// the line but whose condition does not hold.
     pub(super) fn find(&self, subjects: &[Subject<'_>], reading: &Reading) -> (Vec<Reason>, Option<&Atom>) {
         let (text, starts) = render(subjects);
         let mut candidates: Vec<(u32, u32, bool)> = Vec::new();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What only several commands together do.
+//! Dangers that arise only from several commands together.
 
 use super::command::{Reading, base_name};
 use super::session::Session;
 use super::subject::{Program, Subject};
 use super::verdict::{Level, Reason};
 
-/// What the commands of a line do together; `files`: what it downloads.
+/// What the commands of a line do together. `files` are the files that the line downloads.
 pub(super) fn check(
     reading: &Reading,
     subjects: &[Subject<'_>],
@@ -35,7 +35,7 @@ pub(super) fn check(
     reasons
 }
 
-/// The file that a command runs, without its directory.
+/// The name of the file that a command runs, without its directory.
 fn run_file<'r>(subject: &Subject<'r>) -> Option<&'r str> {
     let name = subject.command.words.first()?;
     if Program::Shell.is(subject.command)
@@ -48,14 +48,14 @@ fn run_file<'r>(subject: &Subject<'r>) -> Option<&'r str> {
             .map(|word| base_name(&word.value))
             .filter(|file| !file.is_empty());
     }
-    // A program of the system that happens to be called like a file is no such file.
+    // A program of the system that has the same name as a downloaded file is not that file.
     (name.value.contains('/') && !name.value.starts_with("/usr/") && !name.value.starts_with("/bin/"))
         .then(|| base_name(&name.value))
 }
 
 /// A function that calls itself twice, or itself in the background.
 fn fork_bomb(reading: &Reading) -> Option<Reason> {
-    // The brackets of a name like `:` are a function's, too.
+    // The brackets after a name such as `:` also define a function.
     let name = reading.functions.iter().find(|name| {
         let calls =
             reading.commands.iter().enumerate().filter(|(_, command)| command.name() == name.as_str());

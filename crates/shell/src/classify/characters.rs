@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Characters that make a line look like another one: invisible ones, ones that turn the direction of writing, letters of
-//! one script that look like those of another.
+//! Characters that make a line look like a different line: invisible characters, characters that change the direction
+//! of writing, and letters of one script that look like letters of another.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::argument::host;
 use super::command::Reading;
 use super::verdict::{Level, Origin, Reason};
 
-/// Blanks in a row after which text may be out of sight.
+/// After this many blanks in a row, text may be outside the visible part of the screen.
 const OUT_OF_SIGHT: usize = 48;
 
 pub(super) fn check(line: &str, reading: &Reading, origin: Origin) -> Vec<Reason> {
@@ -86,7 +86,7 @@ fn odd(letter: char, line: &str, at: usize) -> Option<(u32, &'static str, Level,
         '\u{E0000}'..='\u{E007F}' => {
             (2, "characters/tags", Level::Confirm, "There are invisible characters that can carry a message")
         }
-        // Within emoji and some scripts joiners have a meaning.
+        // Joiners have a meaning in emoji and in some scripts.
         '\u{200C}' | '\u{200D}'
             if line
                 .get(..at)
@@ -168,7 +168,7 @@ fn out_of_sight(line: &str, reasons: &mut Vec<Reason>) {
     }
 }
 
-/// Whether a name has letters that aren't ASCII, each of which looks like one that is.
+/// Whether a name has non-ASCII letters, and each of them looks like an ASCII letter.
 fn looks_ascii(name: &str) -> bool {
     let mut foreign = false;
     for letter in name.chars() {

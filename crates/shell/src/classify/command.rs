@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a line comes to: commands, each with its words as the shell would see them.
+//! The result of reading a line: its commands, each with its words as the shell would see them.
 
 use std::ops::Range;
 
-/// Stands in a value for what only running would tell.
+/// Stands in a value for a part that is known only when the line runs.
 pub(super) const UNKNOWN: char = '\u{FFFC}';
 
-/// A word after quotes, variables and substitutions that are constant.
+/// A word after its quotes and its constant variables and substitutions are resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) value: String,
@@ -16,9 +16,9 @@ pub(super) struct Word {
     pub(super) dynamic: bool,
     /// Part of it was quoted.
     pub(super) quoted: bool,
-    /// Plain letters, spelled with quotes, escapes or expansions in between.
+    /// Plain letters with quotes, escapes or expansions between them.
     pub(super) broken: bool,
-    /// Has `*`, `?` or `[` that the shell would match with files.
+    /// It contains `*`, `?` or `[`, which the shell would match with files.
     pub(super) globbed: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Redirect {
     pub(super) target: Word,
 }
 
-/// How the output of a command gets into another one's words.
+/// How the output of a command gets into the words of another command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Inside {
     /// `$(…)` and backquotes.
@@ -49,38 +49,38 @@ pub(super) enum Inside {
     Writable,
 }
 
-/// How a command came to be run.
+/// How a command is started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Way {
     /// By `sudo`, `doas`, `pkexec`.
     pub(super) root: bool,
-    /// Its text was decoded.
+    /// Its text was decoded by another command.
     pub(super) decoded: bool,
     /// By another command: `env`, `xargs`, `sh -c`.
     pub(super) wrapped: bool,
-    /// In another place than here: `ssh`, `docker exec`.
+    /// On another machine or in a container: `ssh`, `docker exec`.
     pub(super) elsewhere: bool,
-    /// By a search through a tree: `find -exec`, `xargs`.
+    /// Once for each result of a search: `find -exec`, `xargs`.
     pub(super) each: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Command {
-    /// The name and the arguments. None for assignments or redirections alone.
+    /// The name and the arguments. Empty for assignments or redirections alone.
     pub(super) words: Vec<Word>,
     pub(super) assignments: Vec<(String, Word)>,
     pub(super) redirects: Vec<Redirect>,
     /// A here-document or here-string.
     pub(super) input: Option<Word>,
-    /// The commands whose output it reads.
+    /// The commands that write to its standard input.
     pub(super) upstream: Option<Range<usize>>,
-    /// Another one reads its output.
+    /// Another command reads its output.
     pub(super) piped: bool,
     pub(super) background: bool,
-    /// In whose words its output ends up.
+    /// The command whose words contain its output, and how.
     pub(super) inside: Option<(usize, Inside)>,
     pub(super) way: Way,
-    /// What it writes to its standard output, as far as that is constant.
+    /// What it writes to its standard output, as far as this is constant.
     pub(super) output: Option<String>,
     /// It runs the command that follows it in the list.
     pub(super) wrapper: bool,
@@ -88,7 +88,7 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// The last part of the name; empty if there is none.
+    /// The last part of the command's path; empty if there is no name.
     pub(super) fn name(&self) -> &str {
         let name = self.words.first().map_or("", |word| word.value.as_str());
         base_name(name)
@@ -103,31 +103,31 @@ pub(super) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Why a line isn't understood as a whole.
+/// Why a line can't be fully parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Doubt {
     /// A quote or bracket isn't closed.
     Open,
-    /// A bracket, or a word that closes a group, without its beginning.
+    /// A closing bracket, or a word that closes a group, without its beginning.
     Stray,
-    /// Parts lie too deep in each other.
+    /// The nesting is too deep.
     Deep,
-    /// It, or what it expands to, is too long.
+    /// The line, or its expansion, is too long.
     Long,
 }
 
-/// A line, read.
+/// A line after reading.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     pub(super) commands: Vec<Command>,
     pub(super) functions: Vec<String>,
     pub(super) doubt: Option<Doubt>,
-    /// Texts that were encoded within the line: where, and what they come to.
+    /// Texts that were encoded in the line: their place, and the decoded text.
     pub(super) decoded: Vec<(Range<usize>, String)>,
 }
 
 impl Reading {
-    /// Whether one of the commands that feed `command`, at whatever distance, is such.
+    /// Whether `such` holds for a command that feeds `command`, directly or through other commands.
     pub(super) fn is_fed(&self, command: usize, such: &dyn Fn(&Command) -> bool) -> bool {
         let mut patience = 64_usize;
         let mut waiting = vec![command];
@@ -147,9 +147,9 @@ impl Reading {
         false
     }
 
-    /// Whether the output of such a command ends up in the words of `command`.
+    /// Whether the output of a command for which `such` holds ends up in the words of `command`.
     pub(super) fn holds(&self, command: usize, such: &dyn Fn(&Command, Inside) -> bool) -> bool {
-        // What is substituted stands before the command that it is substituted in.
+        // A substituted command comes before the command whose words contain it.
         let before = self.commands.get(..command).unwrap_or_default();
         before.iter().enumerate().rev().take(256).any(|(index, other)| match other.inside {
             Some((owner, inside)) if owner == command => {

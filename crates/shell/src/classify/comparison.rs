@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The reader beside a full parser of bash's grammar, `brush-parser`, on the corpora: which commands each sees, with how
-//! many words. Where they differ it is said why; a difference without a reason fails.
+//! Compares the reader with `brush-parser`, a full parser of bash's grammar, on the corpora: which commands each one
+//! sees, and with how many words. Each difference must have a known reason; a difference without a reason fails the
+//! test.
 
 use super::command::{Reading, Word};
 use super::reading;
@@ -10,7 +11,7 @@ use brush_parser::ast::{
 use brush_parser::{Parser, ParserOptions};
 use std::collections::BTreeMap;
 
-/// A command as it is written: its first word, and how many there are.
+/// A command as it is written: its first word, and its number of words.
 type Seen = (String, usize);
 
 #[derive(Default)]
@@ -44,7 +45,7 @@ impl Walk {
         let Some(name) = &simple.word_or_name else { return };
         let declares = matches!(name.value.as_str(), "export" | "declare" | "typeset" | "local" | "readonly");
         let words = simple.suffix.iter().flat_map(|suffix| &suffix.0);
-        // What `export` and its like assign is an assignment to the reader, and no word.
+        // For the reader, what `export` and similar commands assign is an assignment and not a word.
         use CommandPrefixOrSuffixItem::{AssignmentWord, IoRedirect};
         let count = words
             .filter(|item| match item {
@@ -83,7 +84,7 @@ impl Walk {
     }
 }
 
-/// What the parser sees; `None` if it refuses the line.
+/// What the parser sees; `None` if the parser refuses the line.
 fn parsed(line: &str) -> Option<Vec<Seen>> {
     let program = Parser::new(line.as_bytes(), &ParserOptions::default()).parse_program().ok()?;
     let mut walk = Walk::default();
@@ -91,14 +92,14 @@ fn parsed(line: &str) -> Option<Vec<Seen>> {
     Some(walk.0)
 }
 
-/// What the reader sees of the same: not what is substituted, decoded or run by another command.
+/// What the reader sees of the same line, without commands that are substituted, decoded or run by another command.
 fn read(line: &str, reading: &Reading) -> Vec<Seen> {
     let written = |word: &Word| line.get(word.span.clone()).unwrap_or_default().to_owned();
     let own = reading.commands.iter().filter(|command| {
         !command.way.wrapped && !command.way.decoded && command.inside.is_none() && !command.words.is_empty()
     });
     own.map(|command| {
-        // A word that expands to several is written once.
+        // A word that expands to several words is written once.
         let mut spans: Vec<_> = command.words.iter().map(|word| word.span.clone()).collect();
         spans.dedup();
         let name = written(&command.words[0]);
@@ -111,10 +112,10 @@ fn read(line: &str, reading: &Reading) -> Vec<Seen> {
 /// Why the two differ on a line.
 fn reason(line: &str, ours: &[Seen], theirs: Option<&[Seen]>) -> Option<&'static str> {
     let Some(theirs) = theirs else {
-        // Open quotes and brackets, `<` that stand for placeholders, words of other shells.
+        // The line has open quotes or brackets, `<` as part of a placeholder, or words of other shells.
         return Some("the parser refuses the line, and the reader goes on");
     };
-    // What a loop's list substitutes belongs to no command's words: it is one of its own.
+    // A substitution in a loop's list belongs to no command's words; the reader lists it as a separate command.
     let mut left = ours.iter();
     let more = theirs.iter().all(|seen| left.any(|other| other == seen));
     (more && line.contains("for ") && line.contains("$("))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an atom asks of a command. One line of the table is a few terms, all of which must hold for one command:
+//! The condition of an atom. One line of the table is a few terms, all of which must hold for one command:
 //!
 //! | term | holds if |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | `@root` `@decoded` `@each` `@background` | it is run so |
 //! | `!term` | the term doesn't hold |
 //!
-//! `\s` stands for a blank, `\p` for `|`.
+//! In terms, `\s` stands for a blank and `\p` for `|`.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -25,7 +25,7 @@ use super::argument::Argument;
 use super::command::Reading;
 use super::subject::{Place, Program, Subject};
 
-/// How a text is compared.
+/// How two texts are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Equals,
@@ -78,7 +78,7 @@ pub(super) struct Condition {
     terms: Vec<Term>,
 }
 
-/// A line of the table that says nothing.
+/// A line of the table that is no valid condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{term}` is no term of a condition")]
 pub struct TermError {
@@ -86,9 +86,9 @@ pub struct TermError {
     pub(super) term: String,
 }
 
-/// Begins a command in [`render`]ed text.
+/// Begins a command in the text that [`render`] makes.
 pub(super) const COMMAND: char = '\u{1}';
-/// Ends a word there.
+/// Ends a word in that text.
 pub(super) const END: char = '\u{2}';
 
 impl Condition {
@@ -99,7 +99,8 @@ impl Condition {
         Ok(Self { programs, terms })
     }
 
-    /// Texts of which one is in the rendered command whenever the condition holds; the longest such set.
+    /// Texts of which at least one is in the rendered command whenever the condition holds. Of several such sets, the
+    /// one with the longest texts.
     pub(super) fn anchors(&self) -> Vec<String> {
         let mut best: Vec<String> = match &self.programs {
             Programs::Named(names) => names.iter().map(|name| format!("{COMMAND}{name}{END}")).collect(),
@@ -112,7 +113,7 @@ impl Condition {
                     texts.iter().map(|text| anchored(*mode, text)).collect()
                 }
                 Term::Writes(Test::Text(mode, texts)) | Term::Reads(Test::Text(mode, texts)) => {
-                    // `of=`, `@` and others may come before it in a word.
+                    // A word may have `of=`, `@` or another prefix before it.
                     let ended = matches!(mode, Mode::Equals | Mode::Ends);
                     texts
                         .iter()
@@ -133,7 +134,7 @@ impl Condition {
         best
     }
 
-    /// Where in the line it holds of a command.
+    /// Where in the line the condition holds for a command.
     pub(super) fn holds(&self, subject: &Subject<'_>, reading: &Reading) -> Option<Range<usize>> {
         if !self.programs.are(subject) {
             return None;
@@ -204,7 +205,7 @@ impl Test {
 }
 
 impl Term {
-    /// `Some(Some(…))` holds there, `Some(None)` holds of the whole.
+    /// `Some(Some(…))`: the term holds at that place. `Some(None)`: it holds for the command as a whole.
     fn holds(&self, subject: &Subject<'_>, reading: &Reading) -> Option<Option<Range<usize>>> {
         let arguments = subject.command.arguments();
         match self {
@@ -255,7 +256,7 @@ impl Term {
     }
 }
 
-/// Whether `word` is the option `flag`, has it among other letters, or gives it a value.
+/// Whether `word` is the option `flag`, contains its letter among others, or gives it a value.
 fn is_flag(word: &str, flag: &str) -> bool {
     if word == flag {
         return true;
@@ -344,7 +345,8 @@ fn test(text: &'static str) -> Option<Test> {
     (!texts.iter().any(|text| text.is_empty())).then_some(Test::Text(mode, texts))
 }
 
-/// The commands of a line in one text, in which every word is between two [`END`]s; and where each begins.
+/// The commands of a line as one text, in which every word stands between two [`END`]s; and the index at which each
+/// command begins.
 pub(super) fn render(subjects: &[Subject<'_>]) -> (String, Vec<usize>) {
     let mut text = String::new();
     let mut starts = Vec::with_capacity(subjects.len());
@@ -364,7 +366,7 @@ pub(super) fn render(subjects: &[Subject<'_>]) -> (String, Vec<usize>) {
             text.push_str(&word.value);
             text.push(END);
         }
-        // Paths as rules spell them, where that is another way than the line's.
+        // Adds each path as rules spell it, because the line may spell it differently.
         for place in subject.writes.iter().chain(&subject.reads) {
             text.push_str(&place.path);
             text.push(END);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a word comes to: quotes, escapes, variables, substitutions, as far as they are constant.
+//! Expands a word: resolves its quotes, escapes, variables and substitutions as far as they are constant.
 
 use std::ops::Range;
 
@@ -8,18 +8,18 @@ use palisade_shell_syntax::{Parameter, Part, Quoting, ansi, braces, parts};
 use super::command::{Doubt, Inside, UNKNOWN, Word};
 use super::reading::{Base, Draft, MOST_TEXT, Reader};
 
-/// Longer words' braces aren't expanded, in bytes.
+/// Braces are expanded only in words of at most this many bytes.
 const MOST_BRACES: usize = 1024;
 
-/// A word that is being put together.
+/// A word while it is built.
 #[derive(Default)]
 struct Field {
     text: String,
     dynamic: bool,
     quoted: bool,
-    /// Expansions and escapes within it.
+    /// The number of expansions and escapes in it.
     seams: u32,
-    /// There is something, even if it's empty: `""`.
+    /// The field exists, even if it is empty: `""`.
     begun: bool,
     globbed: bool,
 }
@@ -31,7 +31,7 @@ impl Field {
     }
 }
 
-/// A value, and whether it is all of it.
+/// A value, and whether all of it is known.
 struct Value {
     text: String,
     known: bool,
@@ -48,10 +48,10 @@ impl Value {
 }
 
 impl Reader {
-    /// The words that `raw`, at `at` in its text, comes to.
+    /// The words that `raw` expands to. `base` says where `raw` is in the line.
     pub(super) fn expand(&mut self, raw: &str, base: &Base, draft: &mut Draft, depth: usize) -> Vec<Word> {
         let span = base.span(0..raw.len());
-        // What longer ones expand to grows with the square of their length.
+        // The expansion of a longer word would grow with the square of its length.
         if raw.len() <= MOST_BRACES
             && raw.contains('{')
             && let Some(parts) = braces(raw, 64)
@@ -60,7 +60,7 @@ impl Reader {
             let mut words = Vec::new();
             for part in &parts {
                 for mut word in self.fields(part, &whole, draft, depth) {
-                    // `{curl,-s}` is a spelling; `a.{c,h}` is not.
+                    // `{curl,-s}` is a way to hide a command; `a.{c,h}` is not.
                     word.broken |= raw.starts_with('{') && words.is_empty();
                     words.push(word);
                 }
@@ -70,7 +70,7 @@ impl Reader {
         self.fields(raw, base, draft, depth)
     }
 
-    /// The value of `raw` as one word: of an assignment, a redirection's target, a here-string.
+    /// The value of `raw` as one word: an assignment's value, a redirection's target, or a here-string.
     pub(super) fn expand_one(&mut self, raw: &str, base: &Base, draft: &mut Draft, depth: usize) -> Word {
         let span = base.span(0..raw.len());
         let mut words = self.fields(raw, base, draft, depth).into_iter();
@@ -97,7 +97,7 @@ impl Reader {
                         .text
                         .bytes()
                         .all(|byte| byte.is_ascii_alphanumeric() || b"./_-+:".contains(&byte));
-                // `'git'` and `\ls` are nothing out of the ordinary.
+                // `'git'` and `\ls` are normal spellings.
                 let ordinary = field.seams <= 1
                     && (opens_plainly && raw.len() == field.text.len() + 2
                         || raw.starts_with('\\') && raw.len() == field.text.len() + 1);
@@ -129,7 +129,7 @@ impl Reader {
         Word { value: field.text, span, dynamic: field.dynamic, quoted: true, ..Word::default() }
     }
 
-    /// Adds what `raw` comes to.
+    /// Adds the expansion of `raw` to the fields.
     fn pieces(
         &mut self,
         raw: &str,
@@ -213,7 +213,7 @@ impl Reader {
         }
     }
 
-    /// Cuts what grows without end.
+    /// Cuts a field that grows beyond the limit.
     fn spend(&mut self, fields: &mut [Field]) {
         if let Some(field) = fields.last_mut()
             && field.text.len() > MOST_TEXT
@@ -260,7 +260,7 @@ impl Reader {
     fn variable(&self, name: &str) -> Value {
         match (self.value_of(name), name) {
             (Some(value), _) => Value::known(value),
-            // Nothing at the prompt; something in a function or script.
+            // Empty at the prompt, but set in a function or script.
             (None, "@" | "*" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9" | "-" | "_") => {
                 Value { text: String::new(), known: false }
             }
@@ -268,7 +268,7 @@ impl Reader {
         }
     }
 
-    /// `${…}` without the braces.
+    /// Expands the text between the braces of `${…}`.
     fn parameter(&mut self, body: &str, base: &Base, draft: &mut Draft, depth: usize) -> Value {
         if depth > super::reading::DEEPEST {
             self.doubt(Doubt::Deep);
@@ -288,7 +288,7 @@ impl Reader {
             (None, _) => value,
             (_, Some(b'-' | b'=')) if !set => {
                 let mut default = one(self, bare.get(1..).unwrap_or_default());
-                // The variable may be set where the line runs.
+                // The variable may be set in the shell that runs the line.
                 if !matches!(name.as_str(), "@" | "*" | "_") && default.text.is_empty() {
                     default = Value::unknown();
                 }
@@ -337,7 +337,7 @@ fn cased(value: &str, first_only: bool, to: fn(&char) -> char) -> String {
     value.chars().enumerate().map(change).collect()
 }
 
-/// `offset:length` of a value.
+/// `offset:length` applied to a value.
 fn substring(value: &str, range: &str) -> Option<String> {
     let (offset, length) = match range.split_once(':') {
         Some((offset, length)) => (offset, Some(length)),
@@ -358,7 +358,7 @@ fn substring(value: &str, range: &str) -> Option<String> {
     Some(value.chars().skip(from).take(until.saturating_sub(from)).collect())
 }
 
-/// Numbers as they are; sums only running would tell.
+/// A plain number is known. Any other sum is known only when the line runs.
 fn arithmetic(sum: &str) -> Value {
     match sum.trim().parse::<i64>() {
         Ok(number) => Value::known(number.to_string()),
@@ -366,7 +366,7 @@ fn arithmetic(sum: &str) -> Value {
     }
 }
 
-/// Adds a value; unquoted it falls apart at blanks.
+/// Adds a value. If it is unquoted, it is split at blanks.
 fn splice(fields: &mut Vec<Field>, value: Value, quoted: bool) {
     let Some(field) = fields.last_mut() else { return };
     field.seams += 1;
@@ -395,7 +395,7 @@ fn splice(fields: &mut Vec<Field>, value: Value, quoted: bool) {
     }
 }
 
-/// Where something of an inner text is in the line.
+/// Where a part of an inner text is in the line.
 impl Base {
     pub(super) fn span(&self, range: Range<usize>) -> Range<usize> {
         match self {

@@ -15,10 +15,10 @@ use super::trust::{StateError, failed, replace};
 use super::version::Versions;
 
 const OWN: &str = include_str!("flagged.list");
-/// Longer lists aren't read.
+/// Larger lists aren't read.
 const CAP: u64 = 256 << 20;
 
-/// What a package manager's packages are called in lists.
+/// The names of ecosystems in OSV, and the kinds of packages in lists.
 const KINDS: &[(&str, &str)] = &[
     ("npm", "npm"),
     ("PyPI", "pypi"),
@@ -36,21 +36,21 @@ pub struct Flagged {
     urls: BTreeMap<String, String>,
 }
 
-/// The lists as they are now: read when they are first asked about, and again when one has changed.
+/// The current lists. They are read at the first lookup, and again after a list has changed.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     stamp: Option<Stamp>,
     flagged: Flagged,
 }
 
-/// Which lists there are, when each was changed, and how long it is.
+/// The paths of the lists, with their modification times and sizes.
 type Stamp = Vec<(PathBuf, SystemTime, u64)>;
 
 impl Known {
     /// What is known to be bad.
     ///
     /// # Errors
-    /// When a list can't be read; the next time it is tried again.
+    /// When a list can't be read. The next call tries again.
     pub(super) fn now(&mut self, state: Option<&Path>) -> Result<&Flagged, StateError> {
         let stamp = stamp(state);
         if self.stamp.as_ref() != Some(&stamp) {
@@ -80,13 +80,13 @@ struct Entry {
     words: String,
 }
 
-/// A file that is no list.
+/// An error about a file that isn't a valid list.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// It can't be read, or the list can't be written.
+    /// The file can't be read, or the list can't be written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// A line means nothing.
+    /// A line can't be parsed.
     #[error(
         "{path}:{line}: a list's line begins with npm, pypi, crates, gem, go, composer, host or url, and a name"
     )]
@@ -96,7 +96,7 @@ pub enum ListError {
         /// Counted from 1.
         line: usize,
     },
-    /// It looks like advisories and can't be understood.
+    /// The file looks like advisories but can't be parsed.
     #[error("{path} is no file of advisories in OSV's format: {source}")]
     Advisory {
         /// The file.
@@ -104,7 +104,7 @@ pub enum ListError {
         /// What is wrong.
         source: serde_json::Error,
     },
-    /// It is named like nothing.
+    /// The file has no usable name.
     #[error("{path} has no name that a list could have")]
     Name {
         /// The file.
@@ -113,7 +113,7 @@ pub enum ListError {
 }
 
 impl Flagged {
-    /// Palisade's own list, and those in a state directory.
+    /// Loads Palisade's own list and those in a state directory.
     ///
     /// # Errors
     /// When a list can't be read.
@@ -135,7 +135,7 @@ impl Flagged {
         Ok(flagged)
     }
 
-    /// Adds a list's lines; what means nothing is passed over. The count of those is given back, and the first's number.
+    /// Adds a list's lines and skips the invalid ones. Returns the number of the first invalid line, if there is one.
     fn add(&mut self, text: &str) -> Option<usize> {
         let mut first = None;
         for (number, line) in text.lines().enumerate() {
@@ -163,14 +163,14 @@ impl Flagged {
         Some(())
     }
 
-    /// Why a package is flagged; without a version if all of its are, or the newest.
+    /// Why a package is flagged. Without a version, only if all of its versions or the newest one are flagged.
     #[must_use]
     pub fn package(&self, kind: &str, name: &str, version: Option<&str>) -> Option<&str> {
         let entries = self.packages.get(&key(kind, name))?;
         entries.iter().find(|entry| entry.versions.contain(version)).map(|entry| entry.words.as_str())
     }
 
-    /// Why a host is flagged, itself or as part of a domain.
+    /// Why a host is flagged, by its own name or as part of a domain.
     #[must_use]
     pub fn host(&self, host: &str) -> Option<&str> {
         let host = host.trim_end_matches('.').to_lowercase();
@@ -183,7 +183,7 @@ impl Flagged {
         }
     }
 
-    /// Why a URL is flagged: one that begins so is in a list.
+    /// Why a URL is flagged: a list contains a prefix of it.
     #[must_use]
     pub fn url(&self, url: &str) -> Option<&str> {
         let (prefix, words) = self.urls.range(..=url.to_owned()).next_back()?;
@@ -191,7 +191,7 @@ impl Flagged {
     }
 }
 
-/// Names of Python's packages are the same with `_`, `.` and `-`.
+/// In names of Python packages, `_`, `.` and `-` are the same.
 fn key(kind: &str, name: &str) -> String {
     match kind {
         "pypi" => format!("pypi {}", name.to_lowercase().replace(['_', '.'], "-")),
@@ -206,21 +206,21 @@ fn read(path: &Path) -> Result<String, StateError> {
     Ok(text)
 }
 
-/// Takes a list, or a file of advisories (one, an array of them, or one a line), into a state directory, in the place of
-/// the list of the same name. Gives back how many lines the list has.
+/// Reads a list, or a file of advisories (one, an array of them, or one per line), and stores it in a state directory.
+/// It replaces the list of the same name. Returns how many lines the list has.
 ///
 /// # Errors
-/// [`ListError`]; the list that was there stays.
+/// [`ListError`]; the earlier list stays.
 pub fn update(state: &Path, source: &Path) -> Result<usize, ListError> {
     let name = source.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let text = read(source)?;
     take_in(state, source, name, text)
 }
 
-/// [`update`] of what is read from a stream, which has no name by itself.
+/// As [`update`], for a stream, which has no name of its own.
 ///
 /// # Errors
-/// [`ListError`]; the list that was there stays.
+/// [`ListError`]; the earlier list stays.
 pub fn update_from(state: &Path, name: &str, stream: impl std::io::Read) -> Result<usize, ListError> {
     let source = Path::new("standard input");
     let mut text = String::new();
@@ -246,7 +246,7 @@ fn take_in(state: &Path, source: &Path, name: &str, text: String) -> Result<usiz
     Ok(text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).count())
 }
 
-/// The lines of a list for advisories in OSV's format.
+/// Converts advisories in OSV's format to lines of a list.
 fn advisories(text: &str) -> Result<Vec<String>, serde_json::Error> {
     let mut lines = Vec::new();
     for value in serde_json::Deserializer::from_str(text).into_iter::<Advisories>() {
@@ -267,7 +267,7 @@ enum Advisories {
     One(Box<Advisory>),
 }
 
-/// What of OSV's schema (1.6) matters here.
+/// The parts of OSV's schema (1.6) that are used here.
 #[derive(serde::Deserialize)]
 struct Advisory {
     id: String,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The third tier: a model of the user's own, in ONNX, asked about lines of which the second tier isn't sure.
+//! The third tier: the user's own model in ONNX. It is asked about lines of which the second tier isn't sure.
 //!
-//! It can have a line asked about, never let through: what it says is one more reason. It is read and run by a thread of
-//! its own, because it may be slow; the first time that it is too slow, or says what can't be meant, is its last.
+//! The model can cause a question about a line, but it can never let a line through: its answer is one more reason. A
+//! separate thread reads and runs it, because it may be slow. After the first answer that is too slow or invalid, the
+//! model is not asked again.
 //!
-//! - [`input`]: what it is told of a line
-//! - `runtime`: what runs it, if the program was built with the feature `onnx`
+//! - [`input`]: what the model is told about a line
+//! - `runtime`: runs the model, if the program was built with the feature `onnx`
 
 pub mod input;
 #[cfg(feature = "onnx")]
@@ -22,10 +23,10 @@ use std::time::{Duration, Instant};
 use super::verdict::{Level, Reason};
 use input::Features;
 
-/// No model is larger, in bytes.
+/// The largest model that is accepted, in bytes.
 #[cfg(feature = "onnx")]
 const LARGEST: u64 = 64 << 20;
-/// What isn't ready after this never is.
+/// A model that isn't ready after this time is given up.
 const READY: Duration = Duration::from_secs(30);
 
 /// A part of the whole, from 0 to 1.
@@ -65,10 +66,10 @@ impl TryFrom<f64> for Share {
 pub struct Settings {
     /// The file; from `/` or `~/`.
     pub path: PathBuf,
-    /// From which answer on a line is asked about.
+    /// A line is asked about if the model's score is at least this.
     #[serde(default = "usual_threshold")]
     pub threshold: Share,
-    /// How long an answer is waited for, in milliseconds.
+    /// How long to wait for the model's answer, in milliseconds.
     #[serde(default = "usual_bound", rename = "bound-ms")]
     pub bound: u64,
 }
@@ -81,7 +82,7 @@ fn usual_bound() -> u64 {
     20
 }
 
-/// What the model said of a line.
+/// The model's answer about a line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Opinion {
@@ -89,22 +90,22 @@ pub enum Opinion {
     Score {
         /// From 0 to 1.
         score: f64,
-        /// From this on the line is asked about.
+        /// The line is asked about from this score on.
         threshold: f64,
     },
-    /// Nothing, for it wasn't asked: why.
+    /// There is no score because the model wasn't asked. The text says why.
     NotAsked(&'static str),
-    /// Nothing, for it can't be used.
+    /// There is no score because the model can't be used.
     LeftOut {
         /// Why.
         why: String,
-        /// It wasn't said before.
+        /// The user wasn't told this before.
         first: bool,
     },
 }
 
 impl Opinion {
-    /// To be told to the user, once: that the model can't be used.
+    /// A message for the user, given once: the model can't be used.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         match self {
@@ -113,7 +114,7 @@ impl Opinion {
         }
     }
 
-    /// The reason that the line isn't simply run, if this is one.
+    /// The reason why the line isn't simply run, if the score reaches the threshold.
     pub(super) fn reason(&self, line: &str) -> Option<Reason> {
         let Self::Score { score, threshold } = self else { return None };
         (score >= threshold).then(|| Reason {
@@ -126,19 +127,19 @@ impl Opinion {
     }
 }
 
-/// What the thread is asked, and where it answers.
+/// A question to the thread, and the channel for its answer.
 struct Question {
     features: Features,
     answer: SyncSender<Result<f32, String>>,
 }
 
-/// How far it is.
+/// The state of the model.
 #[derive(Debug)]
 enum State {
-    /// It is being read, since.
+    /// The thread reads it, since this time.
     Reading(Receiver<Result<(), String>>, Instant),
     Ready,
-    /// It is out, and whether that was said.
+    /// The model can't be used. The flag says whether the user was told.
     Out(String, bool),
 }
 
@@ -156,7 +157,7 @@ impl core::fmt::Debug for Question {
 }
 
 impl Model {
-    /// Begins to read it.
+    /// Starts to read the model.
     pub(super) fn new(settings: &Settings) -> Self {
         let path = at_home(&settings.path);
         let (questions, asked) = sync_channel::<Question>(1);
@@ -169,7 +170,7 @@ impl Model {
         Self { settings: settings.clone(), state: Mutex::new(state) }
     }
 
-    /// Waits until it is read, or can't be.
+    /// Waits until the model is read or reading has failed.
     pub(super) fn prepare(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State::Reading(is_ready, since) = &state.0 else { return };
@@ -185,7 +186,7 @@ impl Model {
         }
     }
 
-    /// Asks about a line.
+    /// Asks the model about a line.
     pub(super) fn ask(&self, features: Features) -> Opinion {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let State::Reading(is_ready, since) = &state.0 {
@@ -238,7 +239,7 @@ fn never(path: &Path) -> String {
     format!("{} isn't read after {} s", path.shown(), READY.as_secs())
 }
 
-/// The path, with `~/` as the home directory.
+/// The path, with `~/` replaced by the home directory.
 fn at_home(path: &Path) -> PathBuf {
     match (path.strip_prefix("~"), std::env::var_os("HOME")) {
         (Ok(rest), Some(home)) => PathBuf::from(home).join(rest),
@@ -246,7 +247,7 @@ fn at_home(path: &Path) -> PathBuf {
     }
 }
 
-/// The thread.
+/// The thread that reads and runs the model.
 #[cfg(feature = "onnx")]
 fn work(path: &Path, ready: &SyncSender<Result<(), String>>, asked: &Receiver<Question>) {
     let read = read(path).and_then(|bytes| {
@@ -273,7 +274,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     }
     let failed = |error: std::io::Error| format!("can't read {}: {error}", path.shown());
     let file = std::fs::File::open(path).map_err(failed)?;
-    // What isn't a file may never end, or never begin.
+    // Opening or reading something that isn't a regular file may block for ever.
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(format!("{} isn't a file", path.shown()));
     }
@@ -285,19 +286,19 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The thread, where nothing runs models.
+/// The thread in a program without the feature `onnx`: it only reports the error.
 #[cfg(not(feature = "onnx"))]
 fn work(path: &Path, ready: &SyncSender<Result<(), String>>, asked: &Receiver<Question>) {
     let why = format!("this program was built without the feature `onnx`, which {} needs", path.shown());
     let _nobody_waits = ready.send(Err(why));
-    // Questions aren't asked after that.
+    // The thread's caller asks no questions after that error.
     if let Ok(Question { features, answer }) = asked.recv() {
         let _nobody_waits =
             answer.send(Err(format!("{} numbers, and nobody to look at them", features.len())));
     }
 }
 
-/// For people: a line of `palisade shell classify --explain`.
+/// The opinion as a line of `palisade shell classify --explain`.
 #[must_use]
 pub fn explained(opinion: &Opinion) -> String {
     let mut text = "  model: ".to_owned();

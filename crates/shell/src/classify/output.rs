@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a command writes, where that is plain from its arguments and its input: `echo`, `printf`, decoders. Nothing is
+//! What a command writes, where its arguments and its input make this plain: `echo`, `printf`, decoders. Nothing is
 //! executed.
 
 use base64::Engine as _;
@@ -10,7 +10,7 @@ use palisade_shell_syntax::ansi;
 use super::command::{Command, Direction, Word};
 use super::reading::MOST_TEXT;
 
-/// Padding is left away often, and decoders don't mind.
+/// Padding is often left out, and decoders accept that.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -18,7 +18,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Whether a command turns something unreadable into something else.
+/// Whether a command decodes encoded text.
 pub(super) fn decodes(command: &Command) -> bool {
     let has = |flags: &[&str]| command.arguments().iter().any(|word| flags.contains(&word.value.as_str()));
     match command.name() {
@@ -46,7 +46,7 @@ fn is_cluster(word: &str, letter: char) -> bool {
     word.strip_prefix('-').is_some_and(|flags| !flags.starts_with('-') && flags.contains(letter))
 }
 
-/// What `command` writes to its standard output, given what it reads; `None` if only running would tell.
+/// What `command` writes to its standard output when it reads `input`; `None` if this is known only when the line runs.
 pub(super) fn of(command: &Command, input: Option<&str>) -> Option<String> {
     let arguments = command.arguments();
     let away = command.redirects.iter().any(|redirect| {
@@ -172,7 +172,7 @@ fn printf(arguments: &[Word]) -> Option<String> {
                 _ => return None,
             }
         }
-        // The format is used again for what is left.
+        // `printf` uses the format again for the remaining values.
         if values.is_empty() || values.len() == before || text.len() > MOST_TEXT {
             return Some(text);
         }
@@ -218,7 +218,7 @@ pub(super) fn hex(text: &str) -> Option<String> {
     readable(digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect())
 }
 
-/// The characters of a set of `tr`.
+/// The characters of a set in `tr`'s syntax.
 fn characters(set: &str) -> Option<Vec<char>> {
     let set = match set {
         "[:upper:]" => "A-Z",
@@ -256,7 +256,7 @@ fn translate(input: &str, from: &str, to: &str) -> Option<String> {
     Some(input.chars().map(change).collect())
 }
 
-/// `s/a/b/` without patterns.
+/// Applies `s/a/b/`, only without patterns.
 fn substitute(input: &str, script: &str) -> Option<String> {
     let rest = script.strip_prefix('s')?;
     let delimiter = rest.chars().next()?;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a line installs, and which servers it speaks to, looked up in the lists.
+//! Looks up in the lists which packages a line installs and which servers it contacts.
 
 use super::argument::host;
 use super::lists::Flagged;
 use super::subject::Subject;
 use super::verdict::{Level, Reason};
 
-/// A package that a command installs: the kind of its registry, its name, its version.
+/// A package that a command installs: the kind of registry, the name, the version.
 type Wanted<'w> = (&'static str, &'w str, Option<&'w str>);
 
-/// Whether the lists have anything to say about such a command.
+/// Whether the lists can apply to such a command.
 pub(super) fn concerns(subject: &Subject<'_>) -> bool {
     registry(subject).is_some() || subject.command.arguments().iter().any(|word| word.value.contains("://"))
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the text of a line to its commands, whatever the line is: what isn't closed ends with the line, what makes no
-//! sense is passed over, and the reading says that it is in doubt. In time that grows with the line's length.
+//! Reads the text of a line into commands, whatever the text is. An open quote or group ends with the line, invalid
+//! parts are skipped, and the reading then records a doubt. The time grows with the line's length.
 //!
-//! What the text is made of, `palisade-shell-syntax` says; what it comes to when it is run from left to right is put
-//! together here, and what follows from that is read in turn.
+//! `palisade-shell-syntax` parses the text. This module evaluates the parts from left to right, as the shell would run
+//! them, and reads the texts that result from that in turn.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,31 +12,31 @@ use palisade_shell_syntax::{self as syntax, Assignment, End, Event, FaultKind, O
 
 use super::command::{Command, Direction, Doubt, Inside, Reading, Redirect, Way, Word};
 
-/// How deep texts may lie in each other.
+/// How deep texts may be nested.
 pub(super) const DEEPEST: usize = 12;
-/// Longer values are cut, in bytes.
+/// Longer values are cut to this many bytes.
 pub(super) const MOST_TEXT: usize = 64 << 10;
-/// More commands than these aren't looked at.
+/// At most this many commands are examined.
 const MOST_COMMANDS: usize = 1024;
-/// More words of a command aren't looked at.
+/// At most this many words of a command are examined.
 const MOST_WORDS: usize = 16_384;
 
 /// Where a text is in the line.
 pub(super) enum Base {
-    /// It begins there.
+    /// The text is part of the line and begins at this index.
     At(usize),
-    /// It was made from what is there.
+    /// The text was made from this range of the line.
     Fixed(Range<usize>),
 }
 
-/// A command that is being read.
+/// A command while it is read.
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) way: Way,
     pub(super) children: Vec<(Range<usize>, Inside)>,
     command: Command,
     start: usize,
-    /// The variable of a loop, until its values are known.
+    /// The variable of a loop, until the loop's values are known.
     variable: Option<String>,
 }
 
@@ -50,7 +50,7 @@ struct Frame {
 pub(super) struct Reader {
     reading: Reading,
     pub(super) variables: BTreeMap<String, String>,
-    /// What was written to files within the line.
+    /// What the line writes to files.
     pub(super) files: BTreeMap<String, String>,
     budget: usize,
 }
@@ -73,7 +73,7 @@ impl<'t> Flow<'t> {
     }
 }
 
-/// Reads a line; `root`: of root's shell.
+/// Reads a line. `root`: root's shell would run it.
 pub(super) fn read(line: &str, root: bool) -> Reading {
     let mut reader = Reader {
         reading: Reading::default(),
@@ -87,7 +87,7 @@ pub(super) fn read(line: &str, root: bool) -> Reading {
 }
 
 impl Reader {
-    /// The gravest doubt counts.
+    /// Records a doubt; the gravest one is kept.
     pub(super) fn doubt(&mut self, doubt: Doubt) {
         self.reading.doubt = self.reading.doubt.max(Some(doubt));
     }
@@ -100,7 +100,7 @@ impl Reader {
         &mut self.reading
     }
 
-    /// What the commands in `range` write, one after the other; `None` if that isn't constant.
+    /// What the commands in `range` write together; `None` if this isn't constant.
     pub(super) fn output_of(&self, range: Range<usize>) -> Option<String> {
         let mut text = String::new();
         let mut any = false;
@@ -117,7 +117,7 @@ impl Reader {
         any.then_some(text)
     }
 
-    /// Reads a text that was made from what is at `span`: decoded, or given to another shell.
+    /// Reads a text that was made from the part of the line at `span`: it was decoded, or it is given to another shell.
     pub(super) fn read_made(&mut self, text: &str, span: Range<usize>, way: Way, depth: usize) {
         self.read(text, &Base::Fixed(span), way, depth + 1);
     }
@@ -215,7 +215,7 @@ impl Reader {
         }
     }
 
-    /// The command in `draft` begins at `range`, unless it has begun.
+    /// Sets the start of the command in `draft` to `range`, unless the command has begun before.
     fn begin(&self, draft: &mut Draft, flow: &Flow<'_>, range: &Range<usize>) {
         if draft.command.words.is_empty() {
             draft.command.span.start = flow.base.span(range.clone()).start;
@@ -237,7 +237,7 @@ impl Reader {
         draft.command.span.end = flow.base.span(range).end;
     }
 
-    /// A substitution in fish, a qualifier in zsh.
+    /// Reads `(…)` among words: a substitution in fish, a qualifier in zsh.
     fn foreign(&mut self, range: Range<usize>, flow: &mut Flow<'_>, draft: &mut Draft) {
         let start = self.commands();
         self.read(flow.raw(&range), &flow.base.inner(range.clone()), draft.way, flow.depth + 1);
@@ -334,7 +334,7 @@ impl Reader {
         draft.command.redirects.push(Redirect { direction, descriptor, target });
     }
 
-    /// Takes the command that was read into the list.
+    /// Adds the command that was read to the list.
     fn finish(&mut self, flow: &mut Flow<'_>, draft: &mut Draft) {
         let way = draft.way;
         let fresh = Draft { way, start: self.commands(), ..Draft::default() };
@@ -363,7 +363,7 @@ impl Reader {
         draft.start = self.commands();
     }
 
-    /// Puts a command into the list, and what it runs after it.
+    /// Adds a command to the list, and after it the commands that it runs.
     pub(super) fn take(&mut self, mut command: Command, children: &[(Range<usize>, Inside)], depth: usize) {
         let index = self.commands();
         for (range, kind) in children {
@@ -393,7 +393,7 @@ impl Reader {
         self.unwrap(index, &command, input.as_deref(), depth);
     }
 
-    /// What a command reads, if it's constant.
+    /// What a command reads from its input, if it is constant.
     fn input_of(&self, command: &Command) -> Option<String> {
         if let Some(input) = &command.input {
             return (!input.dynamic).then(|| input.value.clone());

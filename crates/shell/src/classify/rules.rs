@@ -1,50 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The user's own rules: `[[guard.rules]]` of the settings.
+//! The user's own rules: `[[guard.rules]]` in the settings.
 
 use serde::{Deserialize, Serialize};
 
 use super::command::Reading;
 use super::verdict::{Level, Origin, Reason};
 
-/// Longer patterns aren't taken, in bytes.
+/// Longer patterns are refused, in bytes.
 const LONGEST: usize = 4096;
 
 /// One rule. The first that matches a line counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rule {
-    /// What it is called in reasons.
+    /// The name that appears in reasons.
     pub name: String,
     /// What to do: `allow`, `warn`, `confirm-once`, `confirm`, `block`.
     pub action: Level,
-    /// Lines in which this is.
+    /// Matches lines that contain this text.
     pub substring: Option<String>,
-    /// Lines that begin so.
+    /// Matches lines that begin with this text.
     pub prefix: Option<String>,
-    /// Whole lines: `*` and `?` stand for anything, `[…]` for one of some characters.
+    /// Matches whole lines: `*` and `?` stand for any characters, `[…]` for one of some characters.
     pub glob: Option<String>,
-    /// Commands of this name, wherever in the line they are.
+    /// Matches commands of this name, at any place in the line.
     pub command: Option<String>,
-    /// Of such a command, patterns of which each must match one of its arguments.
+    /// Patterns for that command's arguments: each pattern must match one argument.
     pub args: Vec<String>,
-    /// Only of lines from there; empty: from anywhere.
+    /// Matches only lines of these origins; empty: of any origin.
     pub origins: Vec<Origin>,
     /// What to tell the user.
     pub words: Option<String>,
 }
 
-/// A rule that can't be meant.
+/// A rule that is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("guard rule {name}: {problem}")]
 pub struct RuleError {
-    /// Its name, or its number.
+    /// The rule's name, or its number.
     pub name: String,
-    /// What is wrong with it.
+    /// What is wrong with the rule.
     pub problem: &'static str,
 }
 
 impl Rule {
-    /// Looks whether a rule can be meant; `number` counted from 1.
+    /// Checks that a rule is valid; `number` is counted from 1.
     ///
     /// # Errors
     /// [`RuleError`].
@@ -63,8 +63,8 @@ impl Rule {
         Err(RuleError { name, problem })
     }
 
-    /// Where in the line it matches. A rule that allows must match all that the line runs: what else is in the line
-    /// wasn't meant.
+    /// Where in the line the rule matches. A rule that allows must match everything that the line runs, because the
+    /// user didn't allow anything else in it.
     pub(super) fn matches(
         &self,
         line: &str,
@@ -103,7 +103,7 @@ impl Rule {
             return trimmed.starts_with(text.as_str()).then(|| at..at + text.len());
         }
         let pattern = self.glob.as_ref()?;
-        // An allowed pattern's stars don't let further commands in.
+        // The stars of an allowed pattern must not match further commands.
         let single = !allows || reading.commands.len() <= 1 && reading.doubt.is_none();
         (single && glob(pattern, line.trim())).then_some(0..line.len())
     }
@@ -124,7 +124,7 @@ impl Rule {
     }
 }
 
-/// Whether all of `text` matches a pattern; here a star also matches slashes.
+/// Whether a pattern matches all of `text`. A star here also matches slashes.
 fn glob(pattern: &str, text: &str) -> bool {
     super::wrapping::matches(pattern, text, false)
 }

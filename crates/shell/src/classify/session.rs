@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What earlier lines of a session say about the next one.
+//! What earlier lines of a session mean for the next line.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use super::verdict::Verdict;
 
-/// So many names of downloaded files are remembered.
+/// This many names of downloaded files are remembered.
 const DOWNLOADS: usize = 64;
 
 /// Where a line would run.
@@ -16,11 +16,11 @@ pub struct Context {
     pub directory: Option<PathBuf>,
     /// The shell runs as root.
     pub root: bool,
-    /// What was run before. Kept from line to line by the caller.
+    /// What was run before. The caller keeps it from line to line.
     pub session: Session,
 }
 
-/// What earlier lines add up to. Small, and cheap to copy.
+/// The sum of what earlier lines mean. It is small and cheap to copy.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Session {
     heat: u32,
@@ -28,7 +28,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Adds a line that was run. What earlier lines scored counts for two thirds of what it did before.
+    /// Adds a line that was run. The score of earlier lines is multiplied by two thirds.
     pub fn note(&mut self, verdict: &Verdict) {
         self.heat = self.heat.saturating_mul(2) / 3;
         self.heat = self.heat.saturating_add(verdict.score.min(100));

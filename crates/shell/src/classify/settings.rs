@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the user can say about the guard: `[guard]` of the shell's settings.
+//! The user's settings for the line guard: `[guard]` in the shell's settings.
 
 use std::path::PathBuf;
 
@@ -9,34 +9,34 @@ use super::model;
 use super::rules::Rule;
 use super::verdict::Level;
 
-/// How lines are judged that weren't typed.
+/// How strictly lines that weren't typed are judged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strictness {
     /// As if they had been typed.
     Same,
-    /// Rather asked about than warned of.
+    /// A line that would cause a warning is asked about.
     #[default]
     Stricter,
     /// What would be asked about isn't run.
     Strictest,
 }
 
-/// What a line becomes in the kernel, where `palisaded` runs. Each makes no less of what happens than the daemon's own
-/// profile does.
+/// What a line becomes in the kernel, where `palisaded` runs. Each value is at least as strict as the daemon's own
+/// profile.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// Nothing: the daemon isn't asked.
     Off,
-    /// A scope; what is refused in it is told here.
+    /// The line gets a scope. The shell shows what is refused in it.
     #[default]
     Prompt,
-    /// And each exec is told to who follows.
+    /// As `Prompt`, and each exec is reported to the programs that follow the scope.
     Audit,
-    /// And what is denied is killed by the daemon.
+    /// As `Audit`, and the daemon kills denied execs.
     Session,
-    /// And what is denied is refused by the kernel.
+    /// As `Session`, and the kernel refuses denied execs.
     Strict,
 }
 
@@ -44,24 +44,25 @@ pub enum Scope {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Look at lines at all.
+    /// Whether lines are judged at all.
     pub enabled: bool,
-    /// What pasted lines are judged like.
+    /// How pasted lines are judged.
     pub pasted: Strictness,
-    /// What lines are judged like that a program wrote.
+    /// How lines that a program wrote are judged.
     pub machine: Strictness,
-    /// At most this is asked for by what isn't a rule of the user's.
+    /// The highest level that anything other than a rule of the user's can cause.
     pub most: Level,
     /// Names of Palisade's rules that don't count: `group` or `group/name`.
     pub without: Vec<String>,
-    /// What becomes of the line in the kernel.
+    /// What the line becomes in the kernel.
     pub scope: Scope,
-    /// The user's own; the first that matches counts.
+    /// The user's own rules; the first match counts.
     pub rules: Vec<Rule>,
-    /// A model that is asked, too.
+    /// A model to ask in addition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<model::Settings>,
-    /// Where trusted lines and lists are: `$XDG_STATE_HOME/palisade`. Without it there are none. Not from a file.
+    /// The directory of the trusted lines and lists: `$XDG_STATE_HOME/palisade`. Without it there are none. It can't be
+    /// set in the file.
     #[serde(skip)]
     pub state: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The second tier: signs that mean little by themselves, added up.
+//! The second tier: weak signs, whose weights are added.
 
 use std::ops::Range;
 
@@ -8,14 +8,14 @@ use super::command::{Command, Inside, Reading};
 use super::subject::{Program, Subject};
 use super::verdict::{Level, Origin, Reason};
 
-/// A sign: how much, where, and what.
+/// A sign: its weight, its place, and its description.
 struct Sign {
     weight: u32,
     span: Range<usize>,
     words: &'static str,
 }
 
-/// From which score on a line is more than allowed: to warn, to ask.
+/// The scores from which on a line causes a warning and a question.
 fn thresholds(origin: Origin) -> (u32, u32) {
     match origin {
         Origin::Typed => (8, 14),
@@ -24,7 +24,7 @@ fn thresholds(origin: Origin) -> (u32, u32) {
     }
 }
 
-/// What the signs in a line add up to, and the reason if that is too much. `heat`: of earlier lines.
+/// The sum of the signs in a line, and the reason if the sum is too high. `heat` is the score of earlier lines.
 pub(super) fn weigh(
     reading: &Reading,
     subjects: &[Subject<'_>],
@@ -38,7 +38,7 @@ pub(super) fn weigh(
             of_word(&word.value, word.span.clone(), &mut signs);
         }
     }
-    // Each kind counts once, where it is strongest.
+    // Each kind of sign counts once, where it is strongest.
     signs.sort_by(|one, other| (one.words, other.weight).cmp(&(other.words, one.weight)));
     signs.dedup_by(|one, other| one.words == other.words);
     signs.sort_by_key(|sign| std::cmp::Reverse(sign.weight));
@@ -47,7 +47,7 @@ pub(super) fn weigh(
         return (0, None);
     }
     let (warn, confirm) = thresholds(origin);
-    // Earlier lines alone never stop a line without signs of its own.
+    // Earlier lines alone never stop a line that has no signs of its own.
     let total = score + (heat / 3).min(score);
     let level = if total >= confirm {
         Level::Confirm
@@ -216,7 +216,7 @@ const SHORT_LIVED: &[&str] = &[
     "localhost.run",
 ];
 
-/// Whether a text has the look of something packed: many different characters, none of which separate words.
+/// Whether a text looks packed: many different characters, and none of them separates words.
 fn is_packed(value: &str) -> bool {
     let body = value.trim_end_matches('=');
     if body.contains('/') && body.matches('/').count() > body.len() / 16 || body.contains("://") {
@@ -225,14 +225,14 @@ fn is_packed(value: &str) -> bool {
     if !body.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/_".contains(&byte)) {
         return false;
     }
-    // Hashes are as long as hashes are.
+    // A hexadecimal text of a usual hash length is a hash.
     if body.bytes().all(|byte| byte.is_ascii_hexdigit()) && matches!(body.len(), 64 | 96 | 128) {
         return false;
     }
     entropy(body.as_bytes()) > 4.0
 }
 
-/// Bits a byte.
+/// The entropy in bits per byte.
 fn entropy(bytes: &[u8]) -> f64 {
     let mut counts = [0_u32; 256];
     for byte in bytes.iter().take(4096) {

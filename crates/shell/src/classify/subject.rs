@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A command as rules see it: its name, the files that it reads and writes, the kind of program that it is.
+//! A command in the form that rules examine: its name, the files that it reads and writes, its kind of program.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -35,7 +35,7 @@ impl<'r> Subject<'r> {
         Self { command, index, name, writes: writes(command, name), reads: reads(command, name) }
     }
 
-    /// Arguments that are no options.
+    /// Arguments that aren't options.
     pub(super) fn positionals(&self) -> impl Iterator<Item = &'r Word> + use<'r> {
         let mut open = true;
         self.command.arguments().iter().filter(move |word| {
@@ -46,21 +46,21 @@ impl<'r> Subject<'r> {
     }
 }
 
-/// Kinds of programs that rules speak of.
+/// Kinds of programs that rules name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Program {
-    /// Gets or sends over the network.
+    /// Receives or sends data over the network.
     Network,
     Shell,
-    /// Runs programs in a language of its own.
+    /// Runs programs in its own language.
     Interpreter,
-    /// A shell or interpreter that runs what it reads.
+    /// A shell or interpreter that runs the text it reads.
     RunsInput,
-    /// Runs what its words say.
+    /// Runs the text in its arguments.
     RunsWords,
-    /// Turns something unreadable into something else.
+    /// Decodes encoded text.
     Decoder,
-    /// Shows files or hands them on.
+    /// Shows files or passes their content on.
     Reader,
     Editor,
     PackageManager,
@@ -422,7 +422,7 @@ fn writes(command: &Command, name: &str) -> Vec<Place> {
     places
 }
 
-/// Whether `word` is the option `flag`, or ends with its letter: `-so FILE`.
+/// Whether `word` is the option `flag`, or a group of letters that ends with its letter: `-so FILE`.
 fn takes(word: &str, flag: &str) -> bool {
     word == flag
         || match (flag.as_bytes(), word.as_bytes()) {
@@ -472,7 +472,7 @@ fn reads(command: &Command, name: &str) -> Vec<Place> {
     places
 }
 
-/// A path as rules spell it: `~` for any home, without what means nothing.
+/// A path as rules spell it: `~` for any home, and without redundant parts.
 pub(super) fn path(value: &str) -> Cow<'_, str> {
     let mut path = Cow::Borrowed(value);
     if value.contains("//") && !value.contains("://") || value.contains("/./") || value.contains("/..") {
@@ -507,7 +507,7 @@ pub(super) fn path(value: &str) -> Cow<'_, str> {
     home.map_or(path, Cow::Owned)
 }
 
-/// Names that a program of the reading gives to what it got from the network: the file names without directories.
+/// Names, without directories, of the files to which commands of the line write what they receive from the network.
 pub(super) fn downloads(reading: &Reading) -> Vec<(usize, String)> {
     let mut files = Vec::new();
     for (index, command) in reading.commands.iter().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines that the user has said to be meant so. Known by a hash of the whole line: no other line has it, and the file
-//! doesn't tell what was typed.
+//! Lines that the user has marked as intended. A line is identified by a hash of its whole text: no other line has the
+//! same hash, and the file doesn't reveal what was typed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
-/// Longer files aren't read.
+/// Larger files aren't read.
 const CAP: u64 = 16 << 20;
 
 /// The file of trusted lines.
@@ -18,7 +18,7 @@ pub struct Trust {
     file: PathBuf,
 }
 
-/// A trusted line, as far as it is kept.
+/// What is stored about a trusted line.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Trusted {
     /// The hash of the line, in hexadecimal.
@@ -33,11 +33,11 @@ pub struct Trusted {
 #[derive(Debug, thiserror::Error)]
 #[error("can't {operation} {path}: {source}")]
 pub struct StateError {
-    /// What was tried.
+    /// The operation that failed.
     pub operation: &'static str,
-    /// On what.
+    /// The path that it was tried on.
     pub path: PathBuf,
-    /// Why not.
+    /// The cause.
     pub source: std::io::Error,
 }
 
@@ -55,7 +55,7 @@ impl Trust {
         Self { file: state.join("trusted-lines") }
     }
 
-    /// The hash that a line is known by.
+    /// The hash that identifies a line.
     #[must_use]
     pub fn hash(line: &str) -> String {
         let mut hasher = blake3::Hasher::new_derive_key("palisade shell: a trusted line");
@@ -66,16 +66,16 @@ impl Trust {
     /// Whether a line is trusted.
     ///
     /// # Errors
-    /// When the file is there and can't be read.
+    /// When the file exists and can't be read.
     pub fn contains(&self, line: &str) -> Result<bool, StateError> {
         let hash = Self::hash(line);
         Ok(self.list()?.iter().any(|trusted| trusted.hash == hash))
     }
 
-    /// All trusted lines. What isn't understood in the file is passed over.
+    /// All trusted lines. Lines of the file that can't be parsed are skipped.
     ///
     /// # Errors
-    /// When the file is there and can't be read.
+    /// When the file exists and can't be read.
     pub fn list(&self) -> Result<Vec<Trusted>, StateError> {
         let file = match File::open(&self.file) {
             Ok(file) => file,
@@ -93,7 +93,7 @@ impl Trust {
         Ok(trusted.collect())
     }
 
-    /// Trusts a line; `since` in seconds since 1970. `false`: it was trusted already.
+    /// Marks a line as trusted; `since` is in seconds since 1970. Returns `false` if the line was trusted already.
     ///
     /// # Errors
     /// When the file can't be read or replaced.
@@ -112,7 +112,8 @@ impl Trust {
         })
     }
 
-    /// Trusts a line no more, given by itself or by (at least eight digits of) its hash. `false`: it wasn't trusted.
+    /// Removes a line from the trusted ones. It is given as text, or as at least eight digits of its hash. Returns
+    /// `false` if the line wasn't trusted.
     ///
     /// # Errors
     /// When the file can't be read or replaced.
@@ -139,7 +140,7 @@ impl Trust {
     }
 }
 
-/// Held until dropped: others that change the file wait.
+/// Locks the file until the result is dropped. Other processes that change the file wait.
 fn lock(file: &Path) -> Result<File, StateError> {
     if let Some(directory) = file.parent() {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -153,7 +154,7 @@ fn lock(file: &Path) -> Result<File, StateError> {
     Ok(lock)
 }
 
-/// Replaces a file: whoever reads it, or comes back after a crash, sees the old or the new.
+/// Replaces a file atomically: a process that reads it, also after a crash, sees the old content or the new one.
 pub(super) fn replace(file: &Path, text: &str) -> Result<(), StateError> {
     if let Some(directory) = file.parent() {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What comes out: whether to ask, and why.
+//! The result of classifying a line: whether to ask, and why.
 
 use std::ops::Range;
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use super::model::Opinion;
 
-/// What to do about a line. Ordered: the later, the more.
+/// What to do about a line. Later values are stricter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Nothing.
+    /// Run it without a message.
     #[default]
     Allow,
-    /// Say what it does, and run it.
+    /// Tell the user what it does, and run it.
     Warn,
-    /// Ask the first time in a session.
+    /// Ask the user, but only the first time in a session.
     ConfirmOnce,
-    /// Ask.
+    /// Ask the user.
     Confirm,
     /// Don't run it.
     Block,
@@ -35,7 +35,7 @@ impl Level {
         })
     }
 
-    /// As rules spell it.
+    /// The level's name in rules.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -52,25 +52,25 @@ impl Level {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// Key by key.
+    /// Typed key by key.
     #[default]
     Typed,
-    /// From a clipboard, all or part of it.
+    /// Pasted from a clipboard, in part or as a whole.
     Pasted,
-    /// A program wrote it: an agent, a macro.
+    /// Written by a program: an agent, a macro.
     Machine,
 }
 
 /// Why a line isn't simply run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// Which rule says so: `group/name`.
+    /// The rule that matched: `group/name`.
     pub rule: String,
-    /// What this alone asks for.
+    /// The level that this reason alone causes.
     pub level: Level,
-    /// What it is about, in bytes of the line; between characters.
+    /// The part of the line that the reason is about, in bytes, at character boundaries.
     pub span: Range<usize>,
-    /// What to tell the user, without a full stop.
+    /// The message for the user, without a full stop.
     pub words: String,
     /// The technique: `T…` of MITRE ATT&CK, `GTFOBins:…`, an OSV or CVE number; empty without one.
     pub reference: String,
@@ -81,20 +81,20 @@ pub struct Reason {
 pub struct Verdict {
     /// What to do.
     pub level: Level,
-    /// The strongest first. Trusted lines and lines that a rule of the user's allows keep theirs.
+    /// The reasons, strongest first. They are kept even if the line is trusted or a rule of the user's allows it.
     pub reasons: Vec<Reason>,
-    /// What small signs add up to in this line; for [`Session::note`](super::Session::note).
+    /// The sum of the weak signs in this line; for [`Session::note`](super::Session::note).
     pub score: u32,
-    /// Names of files that the line gets from the network; for the same.
+    /// Names of files that the line downloads; also for [`Session::note`](super::Session::note).
     #[serde(skip)]
     pub(super) downloads: Vec<String>,
     /// The first command's name.
     #[serde(skip)]
     pub command: String,
-    /// It was typed, and all that it does is to ask about scopes.
+    /// The line was typed, and it only asks about scopes.
     #[serde(skip)]
     pub of_scopes: bool,
-    /// What the user's model said, if there is one.
+    /// The opinion of the user's model, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Opinion>,
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Versions of packages, as far as lists need to compare them.
+//! Compares versions of packages, as far as lists need this.
 
 use std::cmp::Ordering;
 
-/// Some of a package's versions.
+/// A set of a package's versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Versions {
     exact: Option<String>,
     from: Option<String>,
-    /// With it (`true`) or before it.
+    /// The upper end. `true`: the end is part of the set.
     until: Option<(String, bool)>,
 }
 
 impl Versions {
-    /// A name, and what stands behind it: `@1.2.3`, `>=1.0<2.0`, `<=2.0`.
+    /// Splits a package's name from the versions after it: `@1.2.3`, `>=1.0<2.0`, `<=2.0`.
     pub(super) fn split(text: &str) -> (&str, Self) {
         // `@scope/name@1.0`
         let scope = usize::from(text.starts_with('@'));
@@ -38,7 +38,7 @@ impl Versions {
         (name, versions)
     }
 
-    /// Whether `version` is one of them; `None`: the newest, which is one if they go on without end.
+    /// Whether `version` is in the set. `None` is the newest version; it is in the set if the set has no upper end.
     pub(super) fn contain(&self, version: Option<&str>) -> bool {
         let Some(version) = version else { return self.exact.is_none() && self.until.is_none() };
         if let Some(exact) = &self.exact {
@@ -55,7 +55,8 @@ impl Versions {
     }
 }
 
-/// Numbers as numbers, other parts as text; a release comes after what has a name behind its number (`1.0-rc1`).
+/// Compares numbers as numbers and other parts as text. A release is newer than a version with a name after its number
+/// (`1.0-rc1`).
 fn compare(one: &str, other: &str) -> Ordering {
     let clean = |version: &str| {
         let version = version.trim_start_matches(['v', '=']);

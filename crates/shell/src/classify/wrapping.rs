@@ -6,7 +6,7 @@ use palisade_shell_syntax::Assignment;
 use super::command::{Command, Doubt, Inside, Way, Word};
 use super::reading::{DEEPEST, Reader};
 
-/// Names of programs that a pattern in a command's name may mean.
+/// Directories of the programs that a pattern in a command's name may mean.
 const PLACES: &[&str] = &["/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/"];
 const PROGRAMS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "cat", "nc", "ncat", "curl", "wget", "rm", "dd", "cp", "mv", "chmod",
@@ -43,11 +43,11 @@ pub(super) fn is_shell(name: &str) -> bool {
     )
 }
 
-/// How the command in a wrapper's arguments is found.
+/// How to find the command in a wrapper's arguments.
 struct Wrapper {
-    /// Options that take the next word.
+    /// Options that take the next word as their value.
     valued: &'static [&'static str],
-    /// Words that come first and are none of the command's.
+    /// The number of words before the command that don't belong to it.
     skipped: usize,
     way: Way,
 }
@@ -125,18 +125,18 @@ fn wrapper(name: &str) -> Option<Wrapper> {
     Some(Wrapper { valued, skipped, way })
 }
 
-/// Options of shells that take the next word.
+/// Options of shells that take the next word as their value.
 const SHELL_VALUED: &[&str] = &["-o", "+o", "-O", "+O", "--rcfile", "--init-file"];
 
 impl Reader {
-    /// Gives a command spelled by a pattern the name that it means.
+    /// If a command is spelled by a pattern, sets its name to the program that the pattern means.
     pub(super) fn name_by_pattern(&mut self, command: &mut Command) {
         for (at, word) in command.words.iter_mut().enumerate() {
             if !word.globbed || !word.value.starts_with('/') || word.value.len() > 64 {
                 continue;
             }
             let pattern = word.value.clone();
-            // Some letters have to be there: `/etc/*` is no spelling of a file.
+            // The pattern must contain some letters: `/etc/*` is no way to hide one file's name.
             let letters = pattern.bytes().filter(|byte| byte.is_ascii_alphanumeric()).count();
             if letters < 3 || pattern.ends_with('*') && pattern.matches(['*', '?']).count() == 1 && at > 0 {
                 continue;
@@ -156,7 +156,7 @@ impl Reader {
         }
     }
 
-    /// Reads what `command` (at `index` in the list) runs.
+    /// Reads the commands that `command` (at `index` in the list) runs.
     pub(super) fn unwrap(&mut self, index: usize, command: &Command, input: Option<&str>, depth: usize) {
         if depth >= DEEPEST {
             return self.doubt(Doubt::Deep);
@@ -226,7 +226,7 @@ impl Reader {
                 } else if let Some(wrapper) = wrapper(&name) {
                     self.unwrap_wrapper(index, command, &name, &wrapper, input, depth);
                 } else if command.words.first().is_some_and(|word| word.value.contains(' ') && word.quoted) {
-                    // `"$(…)"` that came to several words stays one name; a decoder's text runs by `eval` alone.
+                    // A `"$(…)"` that expanded to several words stays one name. Only `eval` runs the text of a decoder.
                 } else if let Some(text) =
                     command.words.first().and_then(|word| self.files.get(&word.value).cloned())
                 {
@@ -265,7 +265,7 @@ impl Reader {
         }
     }
 
-    /// What `<(…)` in a word of the last command comes to.
+    /// The text that `<(…)` in a word of the last command gives.
     fn substituted(&mut self, word: Option<&Word>) -> Option<String> {
         word.filter(|word| word.value.starts_with("/dev/fd/"))?;
         let owner = self.commands().checked_sub(1)?;
@@ -322,7 +322,7 @@ impl Reader {
             }
         }
         if rest.is_empty() {
-            // `sudo -s`, `sudo -i`: a shell, fed by what is piped in.
+            // `sudo -s` and `sudo -i` start a shell that reads commands from the pipe.
             let shells = arguments
                 .iter()
                 .any(|word| matches!(word.value.as_str(), "-s" | "-i" | "--shell" | "--login"));
@@ -406,7 +406,7 @@ impl Reader {
         self.run(index, command, rest, way, depth);
     }
 
-    /// Takes a command that another one runs into the list, and in turn what it runs.
+    /// Adds a command that another command runs to the list, and in turn the commands that it runs.
     fn run(&mut self, index: usize, wrapper: &Command, words: &[Word], way: Way, depth: usize) {
         if words.is_empty() || self.commands() >= 2048 {
             return;
@@ -422,7 +422,7 @@ impl Reader {
             assignments: wrapper.assignments.clone(),
             input: wrapper.input.clone(),
             upstream: wrapper.upstream.clone(),
-            // What is substituted in its words was substituted in the wrapper's.
+            // Substitutions in its words were recorded for the wrapper's words.
             inside: None,
             background: wrapper.background,
             way,
@@ -434,7 +434,7 @@ impl Reader {
         self.take(command, &[], depth + 1);
     }
 
-    /// What is substituted in a wrapper's words counts for the command that it runs.
+    /// Substitutions in a wrapper's words count for the command that the wrapper runs.
     fn hand_down(&mut self, from: usize, to: usize) {
         let lowest = from.saturating_sub(64);
         for command in self.reading().commands.get_mut(lowest..from).into_iter().flatten() {
@@ -468,7 +468,7 @@ fn joined(words: &[Word]) -> String {
     words.iter().map(|word| word.value.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// The words after options, and after `skipped` others.
+/// The words after options, and after `skipped` other words.
 fn after_options<'w>(words: &'w [Word], valued: &[&str], skipped: usize) -> &'w [Word] {
     let (mut at, mut skipped) = (0, skipped);
     while let Some(word) = words.get(at) {
@@ -490,51 +490,24 @@ fn after_options<'w>(words: &'w [Word], valued: &[&str], skipped: usize) -> &'w 
     words.get(at..).unwrap_or_default()
 }
 
-/// Whether a text matches a pattern of `*`, `?` and `[…]`; `by_part`: none of them matches a slash.
+/// Whether a text matches a pattern of `*`, `?` and `[…]`. `by_part`: none of them matches a slash.
 pub(super) fn matches(pattern: &str, path: &str, by_part: bool) -> bool {
-    let (pattern, path) = (pattern.as_bytes(), path.as_bytes());
-    let barred = |byte: Option<&u8>| by_part && byte == Some(&b'/');
-    let (mut p, mut t) = (0, 0);
-    let mut back: Option<(usize, usize)> = None;
-    while t < path.len() {
-        let step = match pattern.get(p) {
-            Some(b'*') => {
-                back = Some((p, t));
-                p += 1;
-                continue;
-            }
-            Some(b'?') if !barred(path.get(t)) => Some(1),
-            Some(b'[') => {
-                match pattern.get(p..).and_then(|rest| rest.iter().position(|byte| *byte == b']')) {
-                    Some(length)
-                        if in_class(pattern.get(p + 1..p + length).unwrap_or_default(), path.get(t)) =>
-                    {
-                        Some(length + 1)
-                    }
-                    _ => None,
-                }
-            }
-            Some(byte) if path.get(t) == Some(byte) => Some(1),
-            _ => None,
-        };
-        match (step, back) {
-            (Some(step), _) => {
-                p += step;
-                t += 1;
-            }
-            (None, Some((star, from))) if !barred(path.get(from)) => {
-                p = star + 1;
-                t = from + 1;
-                back = Some((star, t));
-            }
-            _ => return false,
+    let barred = |byte| by_part && byte == b'/';
+    let step = |rest: &[u8], byte| match rest {
+        [b'?', ..] => (!barred(byte)).then_some(1),
+        [b'[', members @ ..] => {
+            let length = members.iter().position(|byte| *byte == b']')?;
+            in_class(members.get(..length)?, byte).then_some(length + 2)
         }
-    }
-    pattern.get(p..).unwrap_or_default().iter().all(|byte| *byte == b'*')
+        [first, ..] => (*first == byte).then_some(1),
+        [] => None,
+    };
+    palisade_text::wildcard(pattern.as_bytes(), path.as_bytes(), step, |byte| !barred(byte))
 }
 
-fn in_class(class: &[u8], byte: Option<&u8>) -> bool {
-    let Some(byte) = byte else { return false };
-    class.contains(byte)
-        || class.windows(3).any(|part| matches!(part, [first, b'-', last] if (first..=last).contains(&byte)))
+fn in_class(class: &[u8], byte: u8) -> bool {
+    class.contains(&byte)
+        || class
+            .windows(3)
+            .any(|part| matches!(part, [first, b'-', last] if (*first..=*last).contains(&byte)))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file that numbers are kept in: one object of JSON, replaced as a whole.
+//! The file that stores the counts: one JSON object, which is replaced as a whole.
 
 use super::Counts;
 use palisade_text::Show as _;
@@ -10,11 +10,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// What it is called in the state directory.
+/// The file's name in the state directory.
 pub const FILE: &str = "shell-counts.json";
-/// A longer file isn't ours, in bytes.
+/// A longer file is not this program's, in bytes.
 const LARGEST: u64 = 4 << 20;
-/// The version of what is in it.
+/// The version of the file's format.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
@@ -24,31 +24,31 @@ struct Document {
     counts: Counts,
 }
 
-/// Why numbers can't be read or kept.
+/// Why counts can't be read or stored.
 #[derive(Debug, thiserror::Error)]
 pub enum CountsError {
-    /// The file, or its directory.
+    /// The file or its directory can't be used.
     #[error("can't {operation} {}: {source}", path.shown())]
     File {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
-        /// On what.
+        /// The path that it was tried on.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It isn't what it should be.
+    /// The file's content is invalid.
     #[error("can't understand {}: {words}", path.shown())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it.
         words: String,
     },
 }
 
 impl CountsError {
-    /// What to do about it.
+    /// What the user can do about the error.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -62,10 +62,10 @@ fn failed<'p>(operation: &'static str, path: &'p Path) -> impl FnOnce(std::io::E
     move |source| CountsError::File { operation, path: path.to_owned(), source }
 }
 
-/// What is kept in a state directory; none if nothing is.
+/// Reads the counts in a state directory; `None` if there are none.
 ///
 /// # Errors
-/// When it is there and can't be read or understood.
+/// When the file exists and can't be read or parsed.
 pub fn read(state: &Path) -> Result<Option<Counts>, CountsError> {
     let path = state.join(FILE);
     let file = match File::open(&path) {
@@ -89,7 +89,7 @@ pub fn read(state: &Path) -> Result<Option<Counts>, CountsError> {
     Ok(Some(document.counts))
 }
 
-/// Adds to what is kept. What is damaged is moved aside, and it begins anew.
+/// Adds counts to the stored ones. A damaged file is moved aside, and counting begins again.
 pub(super) fn add(state: &Path, counts: &Counts) -> Result<(), CountsError> {
     DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed("make", state))?;
     let path = state.join(FILE);
@@ -106,7 +106,7 @@ pub(super) fn add(state: &Path, counts: &Counts) -> Result<(), CountsError> {
     sum.add(counts);
     let text = serde_json::to_vec(&Document { schema: SCHEMA, counts: sum })
         .map_err(|error| failed("write", &path)(error.into()))?;
-    // Who holds the lock is the only one with this name.
+    // Only the process that holds the lock uses this name.
     let next = path.with_extension("json.new");
     let written = OpenOptions::new()
         .create(true)
@@ -123,7 +123,7 @@ pub(super) fn add(state: &Path, counts: &Counts) -> Result<(), CountsError> {
     written
 }
 
-/// Held until dropped: other shells that add wait.
+/// Locks the file until the result is dropped. Other shells that add counts wait.
 fn lock(file: &Path) -> Result<File, CountsError> {
     let path = file.with_extension("json.lock");
     let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thread that keeps numbers.
+//! The thread that stores counts.
 
 use super::{Counts, file};
 use std::path::Path;
@@ -7,25 +7,26 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long the end waits for what is still to be written.
+/// How long dropping waits until everything is written.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Adds to the file. Dropped, it waits for half a second at most for what is still to be written.
+/// Sends counts to the thread that adds them to the file. On drop: waits at most half a second until everything is
+/// written.
 #[derive(Debug)]
 pub struct MetricsThread {
-    /// None once it is to end.
+    /// `None` when the thread is asked to end.
     counts: Option<SyncSender<Box<Counts>>>,
     /// Closed by the thread when it ends.
     ended: Receiver<()>,
-    /// To be told to the user.
+    /// A problem to report to the user.
     problem: Arc<Mutex<Option<String>>>,
-    /// What the thread didn't take.
+    /// Counts for which the thread's queue had no room.
     behind: Counts,
 }
 
 impl MetricsThread {
-    /// Starts the thread for the file in a state directory, which is made there. Where no thread can be had nothing is
-    /// kept, and [`MetricsThread::problem`] says so.
+    /// Starts the thread for the file in a state directory. The thread creates the directory. If no thread can be
+    /// started, nothing is stored, and [`MetricsThread::problem`] says so.
     #[must_use]
     pub fn in_directory(state: &Path) -> Self {
         let (counts, received) = sync_channel::<Box<Counts>>(4);
@@ -42,7 +43,7 @@ impl MetricsThread {
         Self { counts: Some(counts), ended, problem, behind: Counts::default() }
     }
 
-    /// Has numbers added. Never waits.
+    /// Passes counts to the thread. Never waits.
     pub fn add(&mut self, counts: Counts) {
         let Some(sender) = &self.counts else { return };
         let mut all = core::mem::take(&mut self.behind);
@@ -56,7 +57,7 @@ impl MetricsThread {
         }
     }
 
-    /// Something to tell the user, once: that nothing can be kept.
+    /// A message for the user, given once: nothing can be stored.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -67,7 +68,7 @@ impl Drop for MetricsThread {
     fn drop(&mut self) {
         self.add(Counts::default());
         self.counts = None;
-        // It ends by closing its end.
+        // The thread closes its end of the channel when it ends.
         let _in_time = self.ended.recv_timeout(FAREWELL);
     }
 }
@@ -76,7 +77,7 @@ fn say(problem: &Mutex<Option<String>>, words: String) {
     *problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
 }
 
-/// Adds what comes; what can't be added is added to what comes next.
+/// Adds the counts that arrive. Counts that can't be stored are added to the next ones.
 fn work(state: &Path, received: &Receiver<Box<Counts>>, problem: &Mutex<Option<String>>) {
     let (mut waiting, mut told) = (Counts::default(), false);
     while let Ok(counts) = received.recv() {

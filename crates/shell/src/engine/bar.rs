@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The status line, in the window's last row.
+//! The status line in the window's last row.
 //!
-//! Programs are told that the window has a row less, and the terminal that only the rows above scroll. What would take
-//! that back (a scroll region without an end, a reset, the other screen) is followed at once by what restores it, and
-//! what erases the row by the row. So nothing of what programs print is changed, and a sequence that comes in pieces
-//! needs no place to be kept.
+//! Programs are told that the window has one row less. The terminal is told that only the rows above the last one
+//! scroll. Some sequences would undo that: a scroll region without an end, a reset, the other screen. Each of them is
+//! followed at once by sequences that restore the state. A sequence that erases the row is followed by the row's text.
+//! So nothing that programs print is changed, and a sequence that arrives in pieces needs no buffer.
 //!
-//! The cursor's place is kept in the terminal's own slot for it; while a program has one there, nothing is drawn.
+//! The cursor's position is saved in the terminal's only slot for it. While a program has a position saved there,
+//! nothing is drawn.
 
 use super::{Engine, Phase};
 use crate::status::{self, Facts, LineGuardState, Part};
@@ -14,30 +15,30 @@ use crate::vt::Control;
 use palisade_sys::terminal::Modes;
 use std::time::Duration;
 
-/// A window of fewer rows has none to spare.
+/// A window with fewer rows has no status line.
 const LEAST: u16 = 5;
-/// A text and what is around it, in bytes.
+/// The memory for a text and its sequences, in bytes.
 const ROOM: usize = 4096;
 
 /// The status line.
 #[derive(Debug)]
 pub(super) struct Bar {
     parts: Vec<Part>,
-    /// It is asked for.
+    /// The settings ask for the status line.
     wanted: bool,
-    /// The row that it has, if it has one.
+    /// The row of the status line, if it has one.
     row: Option<u16>,
-    /// The terminal is still to be told which rows scroll.
+    /// The terminal hasn't been told yet which rows scroll.
     misplaced: bool,
-    /// What it says, or that it is there, isn't so any more.
+    /// The row on the screen is out of date.
     stale: bool,
-    /// A program has put the cursor's place into the slot, and may want it back.
+    /// A program has saved the cursor's position in the slot, and may restore it.
     saved: bool,
-    /// Rows are counted from the scroll region's first.
+    /// Rows are counted from the first row of the scroll region (origin mode).
     origin: bool,
-    /// How the last line ended.
+    /// The exit code of the last line, and how long it took.
     pub(super) last: Option<(i32, Duration)>,
-    /// The last line was kept back.
+    /// The guard held the last line back.
     pub(super) held: bool,
     home: String,
     text: String,
@@ -68,17 +69,17 @@ impl Bar {
         self.row.is_some()
     }
 
-    /// Something that it says has changed.
+    /// Something in the text has changed.
     pub(super) fn outdate(&mut self) {
         self.stale = self.row.is_some();
     }
 
-    /// There is something to draw.
+    /// Whether there is something to draw.
     pub(super) fn is_due(&self) -> bool {
         self.misplaced || (self.stale && !self.saved && !self.origin)
     }
 
-    /// What was in the slot is nobody's any more.
+    /// The position in the slot is no longer needed by any program.
     pub(super) fn forget_saved(&mut self) {
         self.saved = false;
         self.origin = false;
@@ -86,7 +87,7 @@ impl Bar {
 }
 
 impl Engine {
-    /// The status line says this, or there is none. The size that programs see changes with it: see
+    /// Sets the parts of the status line, or removes it. This changes the size that programs see: see
     /// [`Engine::inner_size`].
     pub fn set_bar(&mut self, parts: Option<&[Part]>, to: &mut dyn FnMut(&[u8])) {
         self.bar.wanted = parts.is_some();
@@ -114,7 +115,7 @@ impl Engine {
         self.window
     }
 
-    /// The terminal is somebody else's for now, until the next [`Engine::resize`].
+    /// Removes the status line until the next [`Engine::resize`], because another program uses the terminal meanwhile.
     pub fn hide_bar(&mut self, to: &mut dyn FnMut(&[u8])) {
         let Some(row) = self.bar.row.take() else { return };
         self.erase(to);
@@ -134,7 +135,7 @@ impl Engine {
         (self.bar.wanted && self.window.1 >= LEAST).then_some(self.window.1)
     }
 
-    /// The window has another size, or the line begins.
+    /// Finds the row after the window's size or the settings have changed.
     pub(super) fn find_row(&mut self, to: &mut dyn FnMut(&[u8])) {
         let before = self.bar.row;
         self.bar.row = self.row_of_bar();
@@ -145,7 +146,8 @@ impl Engine {
                 self.bar.misplaced = true;
             }
             (Some(_), None) => {
-                // A window too small for it: terminals forget the region with the size, but not all.
+                // The window is too small for the row. Most terminals drop the scroll region when the size changes, but
+                // not all.
                 self.modes.set(Modes::REGION, false);
                 to(b"\x1b7\x1b[r\x1b8");
             }
@@ -154,7 +156,7 @@ impl Engine {
         self.show_bar(to);
     }
 
-    /// Draws what is due, if nothing is in the midst of being printed.
+    /// Draws what is due, unless a sequence is only partly printed.
     pub fn show_bar(&mut self, to: &mut dyn FnMut(&[u8])) {
         let Some(row) = self.bar.row else { return };
         let between = self.scanner.as_ref().is_some_and(crate::vt::Scanner::is_between);
@@ -165,8 +167,8 @@ impl Engine {
             let mut bytes = core::mem::take(&mut self.bar.bytes);
             bytes.clear();
             if !self.modes.has(Modes::ALTERNATE) {
-                // The window may have shrunk so that the cursor is in the last row, or have grown so that what was the
-                // status line is somewhere below the cursor.
+                // The window may have shrunk so that the cursor is in the last row. Or it may have grown, so that the
+                // old status line is somewhere below the cursor.
                 bytes.extend_from_slice(b"\n\x1b[A\x1b[J");
             }
             region(row, &mut bytes);
@@ -200,7 +202,7 @@ impl Engine {
         };
         status::compose(&self.bar.parts, &facts, columns.saturating_sub(2).min(ROOM / 4), &mut text);
         bytes.clear();
-        // Colours, character sets and what else is kept with the cursor's place come back with it.
+        // ESC 7 and ESC 8 save and restore colours, character sets and other state together with the position.
         bytes.extend_from_slice(b"\x1b7\x1b(B\x0f");
         put(b"\x1b[", row, b";1H\x1b[0;7m\x1b[2K ", &mut bytes);
         bytes.extend_from_slice(text.as_bytes());
@@ -211,7 +213,7 @@ impl Engine {
         self.bar.bytes = bytes;
     }
 
-    /// What is to follow a control sequence for the row to stay the status line's. Says whether there is anything.
+    /// Whether something must follow this control sequence so that the last row stays the status line's.
     pub(super) fn endangers_bar(&mut self, control: &Control) -> bool {
         let Some(row) = self.bar.row else { return false };
         let first = control.parameter(0);
@@ -237,7 +239,7 @@ impl Engine {
             }
             (0, 0, b'u') => {
                 self.bar.saved = false;
-                // The row isn't to wait for the next change.
+                // A change waited until the position was restored; draw it now.
                 self.bar.stale
             }
             _ => false,
@@ -258,7 +260,7 @@ impl Engine {
         false
     }
 
-    /// Restores what a sequence that has just been passed on has taken.
+    /// Restores what the sequence that was just passed on has changed.
     pub(super) fn keep_bar(&mut self, control: Option<&Control>, to: &mut dyn FnMut(&[u8])) {
         let Some(row) = self.bar.row else { return };
         let mut bytes = core::mem::take(&mut self.bar.bytes);
@@ -266,7 +268,7 @@ impl Engine {
         let first = control.map_or(0, |control| control.parameter(0));
         match control.map(|control| control.last) {
             Some(b'r') => {
-                // Both put the cursor into the first row, so the place needn't be kept.
+                // Both sequences put the cursor into the first row, so its position need not be saved.
                 put(b"\x1b[", first.max(1), b"", &mut bytes);
                 put(b";", row - 1, b"r", &mut bytes);
                 self.modes.set(Modes::REGION, true);
@@ -291,7 +293,7 @@ impl Engine {
         self.draw_bar(row, to);
     }
 
-    /// Who has the terminal now.
+    /// Sets which program has the terminal now.
     pub fn set_foreground(&mut self, foreground: crate::foreground::Foreground) {
         self.looked = true;
         if self.foreground != foreground {
@@ -303,14 +305,14 @@ impl Engine {
         }
     }
 
-    /// Whether nobody has looked yet who has the terminal, though a command runs.
+    /// Whether a command runs and [`Engine::set_foreground`] hasn't been called for it yet.
     #[must_use]
     pub fn wants_foreground(&self) -> bool {
         self.phase == Phase::Running && !self.looked
     }
 }
 
-/// All rows but that one scroll; the cursor stays where it is.
+/// Makes all rows above that row scroll. The cursor stays where it is.
 fn region(row: u16, into: &mut Vec<u8>) {
     into.extend_from_slice(b"\x1b7");
     put(b"\x1b[1;", row - 1, b"r\x1b8", into);
@@ -319,7 +321,7 @@ fn region(row: u16, into: &mut Vec<u8>) {
 fn put(before: &[u8], number: u16, behind: &[u8], into: &mut Vec<u8>) {
     use std::io::Write;
     into.extend_from_slice(before);
-    // Into memory: it can't fail.
+    // Writing into memory can't fail.
     let _written = write!(into, "{number}");
     into.extend_from_slice(behind);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is typed.
+//! Handles what is typed.
 
 use super::{ASK, EDITOR, Engine, KEPT, PATIENCE, PROMPT, Phase, THOUGHT};
 use crate::chain::{Flow, Ruling};
@@ -9,37 +9,38 @@ use crate::mark::Shell;
 use palisade_sys::terminal::Modes;
 use std::time::{Duration, Instant};
 
-/// Whether the shell was asked what is in its editor, and what is kept until it answers.
+/// Whether the shell was asked what is in its editor, and the keys that are kept until it answers.
 #[derive(Debug)]
 pub(super) struct Asking {
     since: Option<Instant>,
     kept: Vec<u8>,
-    /// The next Enter is the one that was asked for.
+    /// The next Enter is the one for which the shell was asked.
     answered: bool,
-    /// A menu is shown, which may take it: then nothing is run.
+    /// A menu is shown, which may take the Enter: then no line is run.
     menu: bool,
-    /// What was typed last is no place for a question: it would be taken for the rest of something.
+    /// No question is possible after the last key: the shell would take the question's bytes as part of a longer key
+    /// sequence.
     unsafe_until: Until,
-    /// It was asked since the line became uncertain.
+    /// The shell was asked since the line became uncertain.
     tried: bool,
-    /// Escape was typed: what followed may be a sequence that came in pieces, and isn't over.
+    /// Escape was typed. The following bytes may belong to a sequence that arrives in pieces.
     escaped: bool,
-    /// What is kept waits for the editor, since when and for how long.
+    /// The kept keys wait for the editor: since when, and for how long.
     ahead: Option<(Instant, Duration)>,
-    /// It took too long once: until there is an editor nothing waits for it.
+    /// Waiting took too long once. Keys don't wait again until there is an editor.
     given_up: bool,
-    /// The editor may not be there yet: to what was typed before it the shell answers late.
+    /// The editor may not be there yet. The shell answers late to what was typed before its editor was there.
     early: bool,
-    /// Some of what was typed before the editor was there was faster than anybody types.
+    /// Some of the keys before the editor was there came faster than a person types.
     fast: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     Now,
-    /// The next key belongs to the one before: control-V, control-X, Escape.
+    /// The next key belongs to the one before it: control-V, control-X, Escape.
     NextKey,
-    /// A search goes on until it is ended.
+    /// A search goes on until a key ends it.
     Ended,
 }
 
@@ -66,18 +67,18 @@ impl Asking {
         self.since.is_some()
     }
 
-    /// How long an answer is still to be waited for; `None`: none is.
+    /// How much longer to wait for an answer; `None` if no answer is due.
     pub(super) fn left(&self, now: Instant) -> Option<Duration> {
         let patience = if self.early { PROMPT } else { PATIENCE };
         self.since.map(|since| patience.saturating_sub(now.saturating_duration_since(since)))
     }
 
-    /// How long what was typed ahead is still to be kept.
+    /// How much longer to keep the keys that were typed ahead.
     pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
         self.ahead.map(|(since, patience)| patience.saturating_sub(now.saturating_duration_since(since)))
     }
 
-    /// The shell has given back what was typed ahead; what was kept since comes after it.
+    /// The shell has given back keys that were typed ahead. Keys that were kept since then come after them.
     pub(super) fn give_back(&mut self, sent: &[u8], now: Instant) {
         let room = KEPT.saturating_sub(self.kept.len());
         self.kept.splice(..0, crate::mark::keys(sent).take(room));
@@ -129,7 +130,7 @@ impl Asking {
 }
 
 impl Engine {
-    /// Bytes of the keyboard; `to` gets what the shell is to have.
+    /// Handles bytes of the keyboard. `to` gets the bytes for the shell.
     pub fn input(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
         self.key_before = core::mem::replace(&mut self.last_key, self.now);
         if self.asking.is_open() {
@@ -138,7 +139,7 @@ impl Engine {
         }
         let waits = self.phase == Phase::Prompt && self.shell.is_some() && !self.asking.given_up;
         if self.asking.ahead.is_some() || waits {
-            // The prompt is on its way. Signals don't wait for it.
+            // The prompt is coming, so keys wait for it. Keys that send signals don't wait.
             if !bytes.iter().any(|byte| matches!(byte, 0x03 | 0x1a | 0x1c)) {
                 self.asking.fast |= is_fast(bytes);
                 self.asking.ahead.get_or_insert((self.now, EDITOR));
@@ -163,7 +164,7 @@ impl Engine {
         self.decoder = decoder;
     }
 
-    /// What was kept for the editor goes on as it is: it takes too long.
+    /// Sends on the keys that were kept for the editor, because waiting took too long.
     fn let_pass(&mut self, to: &mut dyn FnMut(&[u8])) {
         self.asking.ahead = None;
         self.asking.given_up = true;
@@ -175,19 +176,20 @@ impl Engine {
         self.asking.kept = kept;
     }
 
-    /// Bytes for whoever has the keyboard, who isn't ours to know.
+    /// Passes bytes to the program that has the keyboard. The engine doesn't know their meaning.
     fn pass(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8])) {
         self.ahead = true;
         self.asking.fast |= is_fast(bytes);
         if self.kitty || (self.cooked && self.modes.has(Modes::KITTY)) {
-            // A command has switched kitty's protocol on, and somebody reads who hasn't: the old bytes are wanted.
+            // A command has switched kitty's protocol on, but the reading program doesn't know it and needs the old
+            // bytes.
             let mut decoder = core::mem::take(&mut self.decoder);
             decoder.read(bytes, |input, raw| legacy(&input, raw, to));
             self.decoder = decoder;
             return;
         }
         if self.decoder.is_waiting() {
-            // What was kept back is sent with the rest.
+            // Sends the bytes that the decoder kept back.
             let mut decoder = core::mem::take(&mut self.decoder);
             decoder.give_up(|_, raw| to(raw));
         }
@@ -210,7 +212,7 @@ impl Engine {
         self.asking.kept.extend_from_slice(bytes);
     }
 
-    /// One key.
+    /// Handles one key.
     fn one(&mut self, input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
         if self.asking.is_open() {
             return self.keep(raw, to);
@@ -221,7 +223,7 @@ impl Engine {
         self.asking.follow(input);
         self.overlay.outdate();
         self.acts.clear();
-        // Words stay for as long as it takes to see them.
+        // A hint stays at least as long as it takes to read it.
         const SEEN: Duration = Duration::from_secs(2);
         if !self.acts.hinted && self.now.saturating_duration_since(self.hinted) > SEEN {
             self.acts.hint.clear();
@@ -265,13 +267,13 @@ impl Engine {
             {
                 self.line.lose();
                 self.acts.hint.clear();
-                // What follows is for a new prompt, if the shell makes one.
+                // The following keys are for a new prompt, if the shell shows one.
                 self.phase = Phase::Prompt;
                 self.asking.begin_command();
                 self.forward(input, raw, to);
             }
             _ => {
-                // What is typed into a search isn't the line's: zsh tells what it has found.
+                // Text typed into a search isn't part of the line: zsh reports what the search has found.
                 if self.followed && !self.searches() {
                     self.line.apply(input);
                 } else {
@@ -288,17 +290,18 @@ impl Engine {
         if self.kitty { legacy(input, raw, to) } else { to(raw) }
     }
 
-    /// Enter: the line is run unless somebody is against it.
+    /// Handles Enter: the line is run unless a module holds it.
     fn enter(&mut self, input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
-        // What zsh told may still be of an earlier key than the last.
+        // The last report of zsh may belong to an earlier key than the last one.
         let recent = self.now.saturating_duration_since(self.key_before) < Duration::from_millis(250);
         let zsh = self.shell == Some(Shell::Zsh);
-        // It can't be asked in a search, and what it has found since it told is what runs.
+        // During a search the shell can't be asked. If the search has found another line since the last report, that
+        // line would run.
         if self.searches() && self.pending > 0 {
             self.line.lose();
         }
-        // Of zsh, which has told since the last key, it is known better than by where the cursor is. Where it asks the user
-        // something below the line, a question of ours would be taken for the answer.
+        // If zsh has reported since the last key, its report is more reliable than the cursor's position. While zsh
+        // asks the user something below the line, it would take our question for the user's answer.
         let doubted = self.doubted && !(zsh && self.pending == 0);
         let unsure =
             !self.line.is_certain() || doubted || (zsh && !self.exact && (recent || self.pending > 0));
@@ -332,7 +335,7 @@ impl Engine {
         self.forward(input, raw, to);
     }
 
-    /// Whether zsh, which tells of each key, searches by what is typed.
+    /// Whether zsh, which reports after each key, is in a search by what is typed.
     fn searches(&self) -> bool {
         self.shell == Some(Shell::Zsh) && self.asking.unsafe_until == Until::Ended
     }
@@ -347,7 +350,7 @@ impl Engine {
         to(ASK);
     }
 
-    /// Whether the shell is to be asked although nobody has pressed Enter.
+    /// Whether the shell is to be asked before Enter is pressed.
     pub(super) fn wants_to_ask(&self) -> bool {
         self.is_ours()
             && !self.line.is_certain()
@@ -359,7 +362,8 @@ impl Engine {
             && !self.decoder.is_waiting()
     }
 
-    /// Nothing has come for a while: asks, gives up waiting, draws. `to` is for the shell, `show` for the terminal.
+    /// Nothing has arrived for a while: asks the shell, gives up waiting, or draws. `to` is for the shell, `show` for
+    /// the terminal.
     pub fn settle(&mut self, to: &mut dyn FnMut(&[u8]), show: &mut dyn FnMut(&[u8])) {
         if let Some(left) = self.asking.left(self.now) {
             if !left.is_zero() {
@@ -389,7 +393,7 @@ impl Engine {
         self.show_bar(show);
     }
 
-    /// What was kept while the shell was asked goes on.
+    /// Handles the keys that were kept while the shell was asked.
     pub fn resume(&mut self, to: &mut dyn FnMut(&[u8])) {
         if self.asking.is_open() || self.asking.kept.is_empty() {
             return;
@@ -415,7 +419,7 @@ impl Engine {
             self.pass(&kept, to);
         }
         self.last_key = before;
-        // What was kept anew is little: an Enter and what was typed behind it.
+        // Only few bytes were kept again: an Enter and what was typed after it.
         let anew = core::mem::take(&mut self.asking.kept);
         kept.clear();
         kept.extend_from_slice(&anew);
@@ -424,19 +428,19 @@ impl Engine {
     }
 }
 
-/// Whether nobody types that between two looks of ours: a line's text and its end.
+/// Whether these bytes, read at once, come from no person: they contain a line's text and its end.
 fn is_fast(bytes: &[u8]) -> bool {
     bytes.len() > 4 && bytes.contains(&b'\r') && !bytes.contains(&0x1b)
 }
 
-/// A key as terminals sent it before there was a protocol; what had none stays as it is.
+/// Converts a key to the bytes that terminals sent before kitty's protocol. A key without such bytes stays as it is.
 fn legacy(input: &Input<'_>, raw: &[u8], to: &mut dyn FnMut(&[u8])) {
     match input {
         Input::Key(chord) if raw.len() > 2 && raw.last() == Some(&b'u') => match chord.legacy() {
             Some((bytes, count)) => to(bytes.get(..count).unwrap_or_default()),
             None => to(raw),
         },
-        // Releases of keys are news to the old world.
+        // The old protocol has no releases of keys.
         Input::Other if raw.first() == Some(&0x1b) && raw.last() == Some(&b'u') => {}
         _ => to(raw),
     }

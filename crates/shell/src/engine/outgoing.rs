@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs print.
+//! Handles what programs print.
 
 use super::{Engine, Phase};
 use crate::chain::Ended;
@@ -10,14 +10,14 @@ use crate::vt::{Control, Found};
 use palisade_sys::terminal::Modes;
 
 impl Engine {
-    /// Bytes of the shell and its programs; `to` gets what the terminal is to have, mostly in one piece and never as a
-    /// copy, and `shell` what is to be typed.
+    /// Handles bytes of the shell and its programs. `to` gets the bytes for the terminal, mostly in one piece and never
+    /// as a copy. `shell` gets the bytes to type to the shell.
     pub fn output(&mut self, bytes: &[u8], to: &mut dyn FnMut(&[u8]), shell: &mut dyn FnMut(&[u8])) {
         self.erase(to);
         self.overlay.outdate();
         let Some(mut scanner) = self.scanner.take() else { return };
         self.between = scanner.is_between();
-        // Up to where bytes were passed on, and up to where they were looked at.
+        // `passed`: up to where bytes were passed on. `seen`: up to where they were examined.
         let (mut passed, mut seen) = (0, 0);
         scanner.read(bytes, |found, begun, behind| {
             let text = bytes.get(seen..begun.unwrap_or(seen)).unwrap_or_default();
@@ -86,7 +86,7 @@ impl Engine {
         self.resume(shell);
     }
 
-    /// What was held back goes on: it is no mark.
+    /// Passes on the bytes that were held back: they are no mark.
     fn let_go(&mut self, to: &mut dyn FnMut(&[u8])) {
         if !self.held.is_empty() {
             let held = core::mem::take(&mut self.held);
@@ -96,14 +96,15 @@ impl Engine {
         }
     }
 
-    /// Nothing has come for a while: what looks like the beginning of a mark is none. A mark comes at once.
+    /// Nothing has arrived for a while, so what looks like the beginning of a mark is none. A mark arrives in one
+    /// piece.
     pub(super) fn release(&mut self, to: &mut dyn FnMut(&[u8])) {
         if self.may_let_go() {
             self.let_go(to);
         }
     }
 
-    /// Whether what is held back may go on without its end. With a nonce in it, it is none of the terminal's business.
+    /// Whether the held bytes may be passed on without their end. With a nonce in them they may not reach the terminal.
     pub(super) fn may_let_go(&self) -> bool {
         !self.held.is_empty() && !self.held.starts_with(b"\x1b]7717;")
     }
@@ -222,11 +223,11 @@ impl Engine {
                 self.set_foreground(Foreground::default());
                 self.print_notices(to);
                 self.kitty = self.modes.has(Modes::KITTY);
-                // A prompt without an Enter of ours: the shell had keys from before, and may have more.
+                // A prompt came without an Enter from us: the shell had keys from before, and may have more.
                 self.ahead |= self.phase == Phase::Edit;
                 self.phase = Phase::Prompt;
             }
-            // In the editor it is the same prompt, drawn anew.
+            // While the editor is there, this is the same prompt, drawn again.
             Mark::Prompt => {
                 self.column.set(matches!(self.last_text, b'\n' | b'\r').then_some(0).or(match self.phase {
                     Phase::Edit => self.column.get(),
@@ -236,9 +237,10 @@ impl Engine {
             Mark::Edit => {
                 self.start = self.column.get();
                 let late = core::mem::take(&mut self.redraws) && self.phase == Phase::Submitted;
-                // Of what it drew before Enter came, this is the last: the line is the shell's all the same.
+                // The shell drew this before Enter arrived. It still has the line.
                 if self.phase != Phase::Edit && !late {
-                    // No word of the line's end: it may still be there, of several lines, or not have been taken.
+                    // No mark reported the line's end. The line may still be incomplete (several lines), or the shell
+                    // may not have taken it.
                     let again = self.phase == Phase::Submitted;
                     self.given &= again;
                     self.phase = Phase::Edit;
@@ -318,14 +320,16 @@ impl Engine {
         }
     }
 
-    /// The shell says on its own what is in its editor: Enter was for a menu, or it says that it leaves right behind this.
+    /// The shell reports its editor's content without being asked: Enter was for a menu, or the shell leaves the editor
+    /// next.
     fn edit_on(&mut self) {
         if self.phase == Phase::Submitted {
             self.phase = Phase::Edit;
         }
     }
 
-    /// Tells the terminal where the shell is (OSC 7), so that a new window of it begins there. Once a prompt.
+    /// Tells the terminal the shell's directory (OSC 7), so that a new window of the terminal begins there. Once per
+    /// prompt.
     fn tell_directory(&self, to: &mut dyn FnMut(&[u8])) {
         let mut words = String::with_capacity(16 + self.host.len() + 3 * self.directory.len());
         words.push_str("\x1b]7;");
@@ -334,7 +338,7 @@ impl Engine {
         to(words.as_bytes());
     }
 
-    /// Behind a command's output, and never in another screen than the normal one.
+    /// Prints reports after a command's output, and only on the normal screen.
     fn print_notices(&mut self, to: &mut dyn FnMut(&[u8])) {
         if self.notices.is_empty() || self.phase == Phase::Edit || self.modes.has(Modes::ALTERNATE) {
             return;
@@ -351,7 +355,7 @@ impl Engine {
         self.notices.clear();
     }
 
-    /// The shell has told what is in its editor.
+    /// Applies the shell's report of what is in its editor.
     fn told(&mut self, point: usize, sent: &str) {
         let expected = self.line.is_certain().then(|| self.line.text().len());
         let hash = foresee(self.line.text());
@@ -362,7 +366,7 @@ impl Engine {
     }
 }
 
-/// A number that tells two texts apart well enough to skip a question.
+/// A hash that distinguishes two texts well enough to skip a question.
 fn foresee(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))

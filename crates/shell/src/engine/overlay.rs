@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is drawn beside the line: ghost text behind the cursor, and words below.
+//! Draws beside the line: ghost text behind the cursor, and hints below the line.
 //!
-//! It is drawn where the cursor is, when nothing more is being printed, and is gone before the next byte of the shell
-//! gets to the terminal. The rows that it takes are made before, by line feeds and going up again: so the screen has
-//! scrolled, if it had to, by the time that the cursor's place is saved.
+//! The overlay is drawn at the cursor when no more output arrives, and it is erased before the next byte of the shell
+//! reaches the terminal. The rows that it needs are made first, by line feeds and by moving up again. If the screen has
+//! to scroll for that, it has scrolled before the cursor's position is saved.
 
 use super::Engine;
 use crate::column::width;
 use crate::line::LONGEST;
 
-/// What is drawn.
+/// The state of what is drawn.
 #[derive(Debug)]
 pub(super) struct Overlay {
-    /// The ghost text, beyond what was typed.
+    /// The ghost text: only the part after what was typed.
     tail: String,
-    /// How many bytes of it were typed since it was drawn, if it still fits the line.
+    /// How many bytes of the ghost text were typed since it was drawn, if it still fits the line.
     typed: Option<usize>,
-    /// It and the words are what they should be.
+    /// The drawn text is up to date.
     current: bool,
-    /// There is something on the screen.
+    /// Something is drawn on the screen.
     drawn: bool,
-    /// How many rows there are between the cursor and the line's last.
+    /// How many rows there are between the cursor and the line's last row.
     down: usize,
-    /// Whether there are words below.
+    /// Whether there is a hint below the line.
     below: bool,
-    /// How many rows below the cursor's it takes.
+    /// How many rows below the cursor's row are used.
     rows: usize,
     bytes: Vec<u8>,
     list: String,
@@ -47,8 +47,8 @@ impl Default for Overlay {
 }
 
 impl Overlay {
-    /// The ghost text that can be taken. Keys may come faster than the shell shows them: what is on the screen is for the
-    /// line before them.
+    /// The ghost text that a key may take. Keys may arrive faster than the shell shows them: the text on the screen
+    /// belongs to the line before these keys.
     pub(super) fn tail(&self) -> &str {
         self.typed.filter(|_| self.drawn).and_then(|typed| self.tail.get(typed..)).unwrap_or_default()
     }
@@ -61,7 +61,7 @@ impl Overlay {
             .map(|typed| typed + text.len());
     }
 
-    /// The line isn't what it was any more.
+    /// The ghost text no longer fits the line.
     pub(super) fn misfit(&mut self) {
         self.typed = None;
     }
@@ -75,7 +75,7 @@ impl Overlay {
     }
 }
 
-/// `count` times `CSI letter`, as one sequence.
+/// Writes `CSI count letter`: `count` times the movement, as one sequence.
 fn go(count: usize, letter: u8, into: &mut Vec<u8>) {
     if count > 0 {
         into.extend_from_slice(b"\x1b[");
@@ -94,7 +94,7 @@ fn go(count: usize, letter: u8, into: &mut Vec<u8>) {
     }
 }
 
-/// As much of a text as fits into so many columns.
+/// The beginning of a text that fits into this many columns.
 fn fitting(text: &str, columns: usize) -> &str {
     let mut taken = 0;
     for (at, character) in text.char_indices() {
@@ -107,7 +107,7 @@ fn fitting(text: &str, columns: usize) -> &str {
     text
 }
 
-/// A text's lines, each in as many rows as it takes.
+/// The lines of a text, each split into as many rows as it needs.
 fn rows_of(text: &str, columns: usize) -> impl Iterator<Item = &str> {
     text.lines().flat_map(move |line| {
         let mut rest = Some(line);
@@ -121,7 +121,7 @@ fn rows_of(text: &str, columns: usize) -> impl Iterator<Item = &str> {
 }
 
 impl Engine {
-    /// Takes away what is drawn.
+    /// Erases what is drawn.
     pub(super) fn erase(&mut self, to: &mut dyn FnMut(&[u8])) {
         let overlay = &mut self.overlay;
         if !core::mem::take(&mut overlay.drawn) {
@@ -130,7 +130,7 @@ impl Engine {
         let bytes = &mut overlay.bytes;
         bytes.clear();
         if self.bar.is_there() {
-            // The last row isn't to be erased with the rest.
+            // The last row holds the status line, so it must not be erased.
             bytes.extend_from_slice(b"\x1b7");
             if overlay.tail.is_empty() {
                 go(overlay.down, b'B', bytes);
@@ -143,7 +143,7 @@ impl Engine {
             }
             bytes.extend_from_slice(b"\x1b8");
         } else if !overlay.tail.is_empty() {
-            // The cursor is behind the line: all that follows is ours.
+            // The cursor is behind the line, so everything after it is ours.
             bytes.extend_from_slice(b"\x1b[J");
         } else if overlay.below {
             bytes.extend_from_slice(b"\x1b7");
@@ -154,7 +154,7 @@ impl Engine {
         to(bytes);
     }
 
-    /// Finds what is to be drawn, and draws it.
+    /// Computes what is to be drawn, and draws it.
     pub(super) fn draw(&mut self, to: &mut dyn FnMut(&[u8])) {
         if !self.is_ours() || (self.overlay.current && !self.acts.hinted) {
             return;
@@ -166,8 +166,8 @@ impl Engine {
         }
         let columns = usize::from(self.size.0);
         let rows = usize::from(self.size.1);
-        // fish says that its prompt begins before it is printed: where the line begins isn't known. It is only ever asked
-        // at Enter, when the cursor is in the line's last row.
+        // fish reports the beginning of its prompt before it prints the prompt, so the line's start is unknown. fish is
+        // asked only at Enter, when the cursor is in the line's last row.
         let below_only = self.shell == Some(crate::mark::Shell::Fish);
         let known = if below_only { Some((0, 0)) } else { self.start.zip(self.column.get()) };
         let Some((start, at)) = known else { return };
@@ -175,7 +175,7 @@ impl Engine {
             return;
         }
         let certain = self.line.is_certain() && !self.line.text().contains('\n');
-        // The cursor must be where the line says: else one of both is wrong.
+        // The cursor must be where the line's text ends. Otherwise the line or the column is wrong.
         let expected = if below_only { at } else { start + width(self.line.before()) };
         self.doubted = certain && expected % columns != at % columns;
         if !certain || self.doubted {
@@ -194,7 +194,7 @@ impl Engine {
         self.overlay.down = (whole / columns).saturating_sub(expected / columns);
         let words = rows_of(&list, columns - 1).count().min(rows / 2);
         self.overlay.below = words > 0;
-        // The last row stays the words'.
+        // The last row is kept for hints.
         let room = (columns * self.rows.min(rows - 1)).saturating_sub(at);
         let shown = fitting(&self.overlay.tail, room).len();
         let tail = width(self.overlay.tail.get(..shown).unwrap_or_default());

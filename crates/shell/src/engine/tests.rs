@@ -55,7 +55,7 @@ fn nothing_is_said_in_another_screen_than_the_normal_one() {
     run(&mut engine);
     shown(&mut engine, b"\x1b[?1049h");
     engine.notify("palisade: killed nc");
-    // A program that ends without having left it.
+    // A program that ends without leaving the other screen.
     assert!(!has(&prompt(&mut engine), "palisade"));
     run(&mut engine);
     shown(&mut engine, b"\x1b[?1049l");
@@ -75,7 +75,7 @@ fn what_comes_too_late_is_said_below_the_next_line() {
     assert!(!has(&drawn, "\x1b[?1049h"));
 }
 
-/// A new window of the terminal begins where the shell is; what isn't the shell's says nothing of it.
+/// A new window of the terminal begins where the shell is. Other programs' output doesn't change that.
 #[test]
 fn the_terminal_is_told_where_the_shell_is() {
     let mut engine = engine();
@@ -88,7 +88,7 @@ fn the_terminal_is_told_where_the_shell_is() {
     }
 }
 
-/// bash draws its prompt anew when it has answered; by then it may long have been given the line.
+/// bash draws its prompt again after its answer. It may have got the line by then.
 #[test]
 fn a_prompt_that_is_drawn_anew_ends_no_line() {
     let mut engine = engine();
@@ -111,14 +111,15 @@ fn a_prompt_that_is_drawn_anew_ends_no_line() {
     assert!(engine.has_line());
     prompt(&mut engine);
     assert_eq!((engine.phase(), engine.has_line()), (Phase::Edit, false));
-    // Once more than it owes: the editor is there, perhaps with all that was typed.
+    // One prompt more than bash owes: the editor is there, perhaps with all that was typed.
     engine.input(b"l\r", &mut |_| ());
     shown(&mut engine, anew.as_bytes());
     assert!(engine.has_line() && !engine.line().is_certain());
     assert_eq!(engine.phase(), Phase::Edit);
 }
 
-/// Who hasn't the nonce is passed on byte by byte, whatever it is and however it comes, and means nothing.
+/// Output of a program without the nonce is passed on byte by byte and has no meaning, whatever its content and pieces
+/// are.
 #[test]
 fn any_output_without_the_nonce_is_passed_on_as_it_is() {
     const PIECES: [&str; 8] = [
@@ -146,14 +147,14 @@ fn any_output_without_the_nonce_is_passed_on_as_it_is() {
             assert_eq!(engine.phase(), Phase::Unknown);
         }
         engine.settle(&mut |_| (), &mut |bytes| came.extend_from_slice(bytes));
-        // What begins as a mark of ours does is kept until it ends: nothing else is.
+        // Bytes that begin like one of our marks are kept until they end. No other bytes are kept.
         assert!(bytes.starts_with(&came), "{} became {}", bytes.escape_ascii(), came.escape_ascii());
         let kept = &bytes[came.len()..];
         assert!(kept.is_empty() || kept.starts_with(b"\x1b]7717;"), "{}", kept.escape_ascii());
     });
 }
 
-/// Keys, marks and output in any order: nothing breaks, and keys reach the shell while nobody holds them.
+/// Keys, marks and output in any order break nothing. Keys reach the shell while no module holds them.
 #[test]
 fn anything_in_any_order_is_survived() {
     bolero::check!().with_type::<Vec<(u8, u8)>>().for_each(|steps: &Vec<(u8, u8)>| {
@@ -194,7 +195,8 @@ impl crate::chain::Module for Suggests {
     }
 }
 
-/// Keys that come before the shell has shown the ones before are for the line as it is, not for what is on the screen.
+/// Keys that arrive before the shell has shown the earlier ones apply to the current line, not to the line on the
+/// screen.
 #[test]
 fn ghost_text_is_taken_for_the_line_that_it_was_drawn_for() {
     const PART: &str = "\x1b[1;3C";
@@ -202,7 +204,7 @@ fn ghost_text_is_taken_for_the_line_that_it_was_drawn_for() {
         (format!("{PART}{PART}"), "/usr/share/"),
         (format!("/u{PART}"), "/usr/"),
         (format!("/{PART}{PART}{PART}"), "/usr/share/doc"),
-        // It doesn't fit: the key is the shell's.
+        // The ghost text doesn't fit: the key goes to the shell.
         (format!("x{PART}"), "x\x1b[1;3C"),
         (format!("\x7f{PART}"), "\x7f\x1b[1;3C"),
     ] {
@@ -226,7 +228,7 @@ fn ghost_text_is_taken_for_the_line_that_it_was_drawn_for() {
     }
 }
 
-/// What Enter runs, as the modules are told.
+/// Records the lines that Enter runs, as modules are told.
 #[derive(Debug, Default)]
 struct Judges(std::rc::Rc<std::cell::RefCell<Vec<String>>>);
 
@@ -245,15 +247,15 @@ impl crate::chain::Module for Judges {
     }
 }
 
-/// zsh tells what a search has found, a moment after each key. Before it has, what runs isn't known, and least of all is it
-/// what was typed to find it.
+/// zsh reports what a search has found a moment after each key. Until then, the line that Enter runs is unknown; it is
+/// not the text that was typed for the search.
 #[test]
 fn what_a_search_of_zsh_finds_is_judged_as_told_or_not_at_all() {
     let told = |text: &str| format!("\x1b]7717;{DIGITS};L;0;{text}\x07");
     let (empty, first, found) = (told(""), told("lp -d x"), told("sleep 600 &"));
     for (shown_between, judged) in [
         (vec![empty.as_str(), &first, &found, &found], "sleep 600 &"),
-        // Of two keys nothing is told yet.
+        // Two keys aren't reported yet.
         (vec![&empty, &first], "?"),
         (vec![&empty], "?"),
         (vec![], "?"),

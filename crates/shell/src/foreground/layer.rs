@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a command line says about where the lines go that its program reads.
+//! Derives from a command line where its program sends the lines that it reads.
 //!
 //! Sources of the options that take a value: ssh(1), sudo(8), su(1), doas(1), runuser(1), docker-exec(1),
 //! docker-run(1), `kubectl options`, nsenter(1), bash(1), zsh(1), fish(1).
@@ -22,14 +22,14 @@ pub enum Kind {
     Shell,
 }
 
-/// One step on the way of a line.
+/// One step on the way of a typed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// What kind of step.
+    /// The kind of step.
     pub kind: Kind,
     /// The program: `ssh`.
     pub program: String,
-    /// Where to: a host, a user, a container. Empty for a shell.
+    /// The host, user or container. Empty for a shell.
     pub target: String,
 }
 
@@ -41,15 +41,15 @@ impl fmt::Display for Layer {
 }
 
 impl Layer {
-    /// What a command line says; `None`: it is an ordinary command.
+    /// The layer that a command line makes; `None` for an ordinary command.
     #[must_use]
     pub fn of(words: &[&str]) -> Option<Self> {
         let (first, rest) = words.split_first()?;
         let name = first.rsplit('/').next().unwrap_or(first);
-        // A login shell.
+        // A login shell's name begins with a hyphen.
         let name = name.strip_prefix('-').unwrap_or(name);
         let rest = match rest.split_last() {
-            // What is behind the last NUL.
+            // The empty word after the last NUL.
             Some((&"", before)) => before,
             _ => rest,
         };
@@ -85,8 +85,8 @@ impl Layer {
 }
 
 impl Layer {
-    /// What the first command of a shell's line says, as far as its words are what they look like; `None`: an ordinary
-    /// command, or nobody knows.
+    /// The layer that the first command of a shell's line makes, as far as its words are constant. `None` for an
+    /// ordinary command, or if the target is not known.
     #[must_use]
     pub fn of_line(line: &str) -> Option<Self> {
         let words = line.split_ascii_whitespace().skip_while(|word| {
@@ -105,20 +105,20 @@ impl Layer {
             }
         }
         let layer = Self::of(&plain)?;
-        // What the shell would have changed isn't a name.
+        // The shell would have expanded these characters, so the target is not known.
         let changed = |letter| matches!(letter, '$' | '`' | '\\' | '\'' | '"' | '*' | '?' | '[' | '{' | '~');
         (!layer.target.contains(changed)).then_some(layer)
     }
 }
 
-/// Without what a terminal could take for something else, each character in columns of its own.
+/// Removes everything that a terminal could interpret. Each remaining character takes columns of its own.
 fn harmless(text: &str) -> String {
     let shown = palisade_text::harmless(text);
     shown.chars().filter(|character| crate::column::is_plain(*character)).take(LONGEST).collect()
 }
 
-/// The first word that is no option, and what is behind it. `takes` says of an option whether the next word is its
-/// value; one letter of several counts if it is the last.
+/// The first word that isn't an option, and the words after it. `takes` tells whether an option takes the next word as
+/// its value. In a group of letters, the last one counts.
 fn operand<'a, 'w>(words: &'a [&'w str], takes: impl Fn(&str) -> bool) -> Option<(&'w str, &'a [&'w str])> {
     let mut rest = words;
     while let Some((word, behind)) = rest.split_first() {
@@ -131,7 +131,7 @@ fn operand<'a, 'w>(words: &'a [&'w str], takes: impl Fn(&str) -> bool) -> Option
         }
         let last = word.chars().last().map(|letter| format!("-{letter}")).unwrap_or_default();
         let alone = takes(word) || (!word.starts_with("--") && word.len() > 2 && takes(&last));
-        // -p2222 has its value with it.
+        // -p2222 contains its value.
         let joined = !word.starts_with("--") && word.get(..2).is_some_and(&takes) && word.len() > 2;
         if alone && !joined && !word.contains('=') {
             rest = rest.split_first().map_or(rest, |(_, behind)| behind);
@@ -140,7 +140,7 @@ fn operand<'a, 'w>(words: &'a [&'w str], takes: impl Fn(&str) -> bool) -> Option
     None
 }
 
-/// The value of an option, in any of its spellings.
+/// The value of an option, in any of its forms.
 fn value(words: &[&str], short: &str, long: &str) -> Option<String> {
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -170,7 +170,7 @@ fn ssh(words: &[&str]) -> Option<String> {
 }
 
 fn user(words: &[&str]) -> String {
-    // Behind the command's name options are the command's.
+    // Options after the command's name belong to the command.
     let takes = |option: &str| {
         matches!(
             option,
@@ -225,7 +225,7 @@ fn su(words: &[&str]) -> String {
     found.map_or_else(|| "root".to_owned(), |(user, _)| user.to_owned())
 }
 
-/// Options without a value of programs that run containers.
+/// Options without a value, of programs that run containers.
 const SWITCHES: [&str; 22] = [
     "-i",
     "-t",
@@ -276,7 +276,7 @@ fn pod(words: &[&str]) -> Option<String> {
     Some(space.map_or_else(|| pod.to_owned(), |space| format!("{space}/{pod}")))
 }
 
-/// The operand behind one of these verbs.
+/// The operand after one of these verbs.
 fn after(words: &[&str], verbs: &[&str]) -> Option<String> {
     let takes = |option: &str| matches!(option, "-n" | "--name" | "--project" | "-M" | "-E" | "-H");
     let (verb, behind) = operand(words, takes)?;
@@ -284,7 +284,7 @@ fn after(words: &[&str], verbs: &[&str]) -> Option<String> {
     found.map(|(name, _)| name.to_owned())
 }
 
-/// Whether a shell that is started like this reads lines from its terminal.
+/// Whether a shell with these arguments reads lines from its terminal.
 fn is_interactive(words: &[&str]) -> bool {
     let runs = words
         .iter()

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What other programs wrote down: bash, zsh, fish, atuin.
+//! Reads the history files of other programs: bash, zsh, fish, atuin.
 //!
-//! - `lines`: a file's lines, as they are read
-//! - `newest`: the newest entries, in bounded memory
+//! - `lines`: reads a file line by line
+//! - `newest`: keeps the newest entries in bounded memory
 //! - `bash`, `zsh`, `fish`, `atuin`: the formats; [`print`](fn@print) writes the first three
 //!
-//! Files are read only, and only as far as they went when they were opened: shells append to them meanwhile. At most
-//! [`Limits::file`] bytes at the end of a file are read and at most [`Limits::entries`] entries with
-//! [`Limits::text`] bytes of lines are kept, the newest. A line of more than [`LONGEST`](super::LONGEST) bytes
-//! is left out, and so is one that isn't UTF-8: with other bytes it would be another command.
+//! Files are only read, and only up to their length when they were opened: shells append to them meanwhile. At most
+//! [`Limits::file`] bytes at the end of a file are read. At most [`Limits::entries`] entries with [`Limits::text`]
+//! bytes of lines are kept, the newest ones. A line of more than [`LONGEST`](super::LONGEST) bytes is left out. A line
+//! that isn't UTF-8 is left out, too: with other bytes it would be another command.
 
 mod atuin;
 mod bash;
@@ -28,14 +28,14 @@ use super::{Entry, Privacy};
 use lines::Lines;
 use newest::Newest;
 
-/// Whose file.
+/// The program that wrote a history file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// `.bash_history`, with times or without.
+    /// bash's history (`.bash_history`), with times or without.
     Bash,
-    /// zsh's, extended or plain.
+    /// zsh's history, extended or plain.
     Zsh,
-    /// fish's, which looks like YAML.
+    /// fish's history, in a format that looks like YAML.
     Fish,
     /// atuin's database.
     Atuin,
@@ -62,28 +62,28 @@ impl Default for Limits {
 /// An entry of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
-    /// What it says.
+    /// The entry itself.
     pub entry: Entry,
-    /// Whether the file says when it was run. Otherwise its time is made up so that the order of the file is kept, and
-    /// no later than the file's.
+    /// Whether the file gives the entry's time. If not, a time is invented: it keeps the file's order and is no later
+    /// than the file's own time.
     pub timed: bool,
 }
 
-/// What was read.
+/// The result of reading a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Imported {
     /// The entries, in the order of the file.
     pub entries: Vec<Taken>,
     /// How many were left out because they aren't UTF-8, have a NUL, or are too long.
     pub unusable: usize,
-    /// How many older ones were left out, as far as they were read.
+    /// How many older entries were read and left out.
     pub older: usize,
     /// Whether the beginning of the file wasn't read.
     pub cut: bool,
 }
 
 impl Imported {
-    /// Takes out what isn't to be kept: how many entries.
+    /// Removes the entries that must not be kept. Returns how many.
     pub fn keep_out(&mut self, privacy: &Privacy) -> usize {
         let found = self.entries.len();
         self.entries.retain(|taken| privacy.keeps_out(&taken.entry.line).is_none());
@@ -91,23 +91,23 @@ impl Imported {
     }
 }
 
-/// Why nothing can be read.
+/// Why a file can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The file can't be opened or read.
     #[error("can't {action} {path:?}: {source}")]
     File {
-        /// What was to be done.
+        /// The operation that failed.
         action: &'static str,
-        /// With what.
+        /// The path that it was tried on.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It is a directory, a pipe, a device.
+    /// The path is a directory, a pipe or a device.
     #[error("{path:?} is no regular file")]
     NotAFile {
-        /// What it is called.
+        /// The path.
         path: PathBuf,
     },
     /// The database can't be read.
@@ -115,19 +115,19 @@ pub enum ImportError {
     Database {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: rusqlite::Error,
     },
 }
 
 impl ImportError {
-    /// Whether there is simply no such file.
+    /// Whether the file doesn't exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
     }
 
-    /// What to do about it.
+    /// What the user can do about the error.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -155,8 +155,7 @@ impl Kind {
         }
     }
 
-    /// Where its file is, whether or not there is one. `HISTFILE` counts for zsh if it has `zsh` in it, otherwise for
-    /// bash.
+    /// The path of the file, whether it exists or not. `HISTFILE` is zsh's if it contains `zsh`, otherwise bash's.
     #[must_use]
     pub fn file(self, home: &Path, variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
         let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -184,17 +183,17 @@ impl Kind {
     }
 }
 
-/// Reads a file.
+/// Reads a history file.
 ///
 /// # Errors
-/// When it can't be opened or read, is no regular file, or no database where it should be one. What can't be understood
-/// within it is left out.
+/// When the file can't be opened or read, isn't a regular file, or isn't a database where a database is expected. Parts
+/// of it that can't be parsed are left out.
 pub fn read(kind: Kind, path: &Path, limits: &Limits) -> Result<Imported, ImportError> {
     let failed = |action| {
         let path = path.to_owned();
         move |source| ImportError::File { action, path, source }
     };
-    // A pipe would wait for somebody to write.
+    // Opening a pipe would wait for a writer.
     let nonblocking = i32::from_ne_bytes(rustix::fs::OFlags::NONBLOCK.bits().to_ne_bytes());
     let mut file = File::options().read(true).custom_flags(nonblocking).open(path).map_err(failed("open"))?;
     let metadata = file.metadata().map_err(failed("examine"))?;
@@ -227,19 +226,19 @@ fn parse(kind: Kind, lines: &mut Lines<impl Read>, newest: &mut Newest) -> std::
     }
 }
 
-/// Reads what a text file (not atuin's) with these bytes, modified at this time (nanoseconds since 1970), says.
+/// Parses the bytes of a text file (not atuin's). `modified` is the file's time in nanoseconds since 1970.
 #[must_use]
 pub fn read_bytes(kind: Kind, bytes: &[u8], modified: i64, limits: &Limits) -> Imported {
     let mut newest = Newest::new(limits);
     let mut lines = Lines::new(bytes, u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-    // Memory is always read.
+    // Reading from memory can't fail.
     let _read = parse(kind, &mut lines, &mut newest);
     newest.finish(modified)
 }
 
-/// Appends an entry to `to` as the shell would write it, with its time to the second; nothing for atuin.
+/// Appends an entry to `to` in the shell's format, with its time in seconds. Appends nothing for atuin.
 ///
-/// What bash can't tell apart, it can't: a line within a command that is `#` and digits reads as a time.
+/// bash's format has an ambiguity: a line within a command that is `#` and digits reads as a time.
 pub fn print(kind: Kind, entry: &Entry, to: &mut Vec<u8>) {
     match kind {
         Kind::Bash => bash::print(entry, to),
@@ -251,7 +250,7 @@ pub fn print(kind: Kind, entry: &Entry, to: &mut Vec<u8>) {
 
 const SECOND: i64 = 1_000_000_000;
 
-/// A time that a file gives in seconds; none if it can't be right: 0, negative, or after tomorrow.
+/// A time that a file gives in seconds; `None` if it can't be right: 0, negative, or after tomorrow.
 fn time(seconds: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(seconds).ok()?;
     let time = text.parse::<i64>().ok()?.checked_mul(SECOND)?;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All lines in memory, each once, for being asked at each keystroke.
+//! The index: all lines in memory, each once, for a lookup at each keystroke.
 //!
-//! - `fit`: which line fits better
-//! - `base`: the bulk, sorted; `tree`: the best of any range of it
-//! - `fresh`: what was added since
-//! - `sorter`: the thread that makes one of both
+//! - `fit`: which of two lines fits better
+//! - `base`: most of the lines, sorted; `tree`: the best line of any range of them
+//! - `fresh`: lines that were added since the last sorting
+//! - `sorter`: the thread that merges both
 //!
-//! Asking allocates nothing and takes a number of steps that grows with the logarithm of the number of lines,
-//! besides a look at each fresh one, of which there are 32 while the thread keeps up.
+//! A lookup allocates nothing. The number of its steps grows with the logarithm of the number of lines. In addition it
+//! examines each fresh line; there are 32 of these while the thread keeps up.
 
 mod base;
 mod fit;
@@ -27,9 +27,9 @@ use sorter::Sorter;
 
 pub use fit::{Found, LIST};
 
-/// So many fresh lines are worth sorting in.
+/// From this number of fresh lines on, the thread sorts them in.
 const MOST_FRESH: usize = 32;
-/// Whoever has typed more than so many bytes has pasted them, and isn't helped any more.
+/// A longer text in the editor was pasted and not typed, so nothing is suggested for it.
 const MOST_TYPED: usize = 1024;
 
 /// All lines in memory.
@@ -37,18 +37,18 @@ const MOST_TYPED: usize = 1024;
 pub struct Index {
     base: Arc<Base>,
     fresh: Fresh,
-    /// By name.
+    /// The number of each directory, by name.
     directories: HashMap<Box<str>, u32, foldhash::fast::RandomState>,
     sorter: Sorter,
-    /// How many uses were added.
+    /// How many uses were added so far.
     additions: u64,
-    /// What was deleted while the thread sorted it in again.
+    /// Lines that were deleted while the thread sorted; the thread's result still contains them.
     deleted: Vec<Box<str>>,
 }
 
 impl Index {
-    /// An index of all that is usable ([`Entry::is_usable`]) among `entries`, which may come in any order. Takes as
-    /// long as sorting does: do it where nobody waits.
+    /// Builds an index of the usable `entries` ([`Entry::is_usable`]), which may come in any order. This takes as long
+    /// as sorting does, so don't call it where the user waits.
     #[must_use]
     pub fn build<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut index = Self::default();
@@ -63,10 +63,11 @@ impl Index {
         index
     }
 
-    /// The whole line that fits best among those that begin with `typed` and go on; none if nothing was typed.
+    /// The whole line that fits best among the lines that begin with `typed` and are longer; `None` if nothing was
+    /// typed.
     ///
-    /// Lines that went well at least once come first, of them those that were run in `directory`, of them the one
-    /// run last. Nothing is suggested for more than 1 KiB. Allocates nothing.
+    /// Lines that went well at least once come first, among them lines that were run in `directory`, among those the
+    /// line that was run last. Nothing is suggested for more than 1 KiB. Allocates nothing.
     #[must_use]
     pub fn suggest(&self, typed: &str, directory: &str) -> Option<&str> {
         if typed.is_empty() || !can_be_asked(typed) {
@@ -83,9 +84,10 @@ impl Index {
         Some(best?.line)
     }
 
-    /// Puts the lines that fit best into `into`, at most [`LIST`], the best first, and says how many. First those that
-    /// begin with `typed` and go on, in the order of [`Index::suggest`], then those that contain it. With nothing
-    /// typed: the best of all. Allocates nothing, but looks through all lines when few begin with `typed`.
+    /// Puts the lines that fit best into `into`, the best first, at most [`LIST`], and returns how many. First come the
+    /// lines that begin with `typed` and are longer, in the order of [`Index::suggest`], then the lines that contain
+    /// it. With nothing typed: the best of all lines. Allocates nothing, but examines all lines when few begin with
+    /// `typed`.
     pub fn list<'a>(&'a self, typed: &str, directory: &str, into: &mut [Found<'a>]) -> usize {
         if !can_be_asked(typed) {
             return 0;
@@ -109,16 +111,18 @@ impl Index {
         top.len()
     }
 
-    /// The positions of what begins with `typed` and goes on.
+    /// The positions of the lines that begin with `typed` and are longer.
     fn longer(&self, typed: &str) -> (usize, usize) {
         let (from, to) = self.base.range(typed.as_bytes());
         let same = from < to && self.base.line(from).len() == typed.len();
         (from + usize::from(same), to)
     }
 
-    /// Adds a command that ended (or whose end is unknown), once each. What isn't usable is left out.
+    /// Adds a use of a command that ended, or about whose end nothing is known. Call it once per use. An unusable entry
+    /// is left out.
     ///
-    /// From time to time it has a thread sort what is fresh, and goes on with what the thread made; nobody waits.
+    /// From time to time a thread sorts the fresh lines in, and the index then uses the thread's result. No caller
+    /// waits.
     pub fn add(&mut self, entry: &Entry) {
         self.settle_within(false);
         self.put(entry);
@@ -138,7 +142,7 @@ impl Index {
         line.changed = self.additions;
     }
 
-    /// The number of a directory; none of the empty name.
+    /// The number of a directory; `None` for an empty name.
     fn directory(&mut self, name: &str) -> Option<u32> {
         if name.is_empty() {
             return None;
@@ -156,11 +160,11 @@ impl Index {
         self.sorter.sort(&self.base, self.fresh.lines(), self.directories.len(), self.additions);
     }
 
-    /// Takes a line out, however often it was run. Says whether it was there.
+    /// Removes a line, however often it was run. Returns whether it was there.
     pub fn delete(&mut self, line: &str) -> bool {
         let mut there = self.fresh.remove(line);
         if let Some(at) = self.base.find(line) {
-            // A copy is made only while the thread reads it; lines themselves aren't copied.
+            // Copies only while the thread reads the base. The text of the lines is not copied.
             Arc::make_mut(&mut self.base).remove(at);
             there = true;
         }
@@ -170,7 +174,7 @@ impl Index {
         there
     }
 
-    /// Takes over all lines of `other`, which was made meanwhile; what was added here stays.
+    /// Adopts all lines of `other`, which was built meanwhile. Lines that were added here stay.
     pub fn adopt(&mut self, other: Self) {
         self.settle_within(true);
         let mut names = vec![""; self.directories.len()];
@@ -198,7 +202,7 @@ impl Index {
         }
     }
 
-    /// Waits until all that was added is sorted in.
+    /// Waits until all added lines are sorted in.
     pub fn settle(&mut self) {
         self.settle_within(true);
         if self.fresh.len() > 0 {
@@ -207,7 +211,7 @@ impl Index {
         }
     }
 
-    /// Goes on with what the thread made, if it is ready, or once it is.
+    /// Takes over the thread's result if it is ready; with `wait`, waits for it.
     fn settle_within(&mut self, wait: bool) {
         let Some(sorted) = self.sorter.take(wait) else { return };
         self.sorter.dispose(std::mem::replace(&mut self.base, sorted.base));
@@ -219,7 +223,7 @@ impl Index {
         }
     }
 
-    /// How many lines there are, about: one that is both in the bulk and fresh counts twice.
+    /// About how many lines there are: a line that is both in the base and fresh counts twice.
     #[must_use]
     pub fn len(&self) -> usize {
         self.base.len() + self.fresh.len()
@@ -231,7 +235,7 @@ impl Index {
         self.len() == 0
     }
 
-    /// How much memory it has, in bytes, about.
+    /// About how much memory the index uses, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         let directories = self.directories.keys().map(|name| name.len() + 40).sum::<usize>();
@@ -239,7 +243,7 @@ impl Index {
     }
 }
 
-/// No line has a NUL, and nobody types that much.
+/// Whether a lookup makes sense: no line has a NUL, and a user doesn't type that much.
 fn can_be_asked(typed: &str) -> bool {
     typed.len() <= MOST_TYPED && memchr::memchr(0, typed.as_bytes()).is_none()
 }

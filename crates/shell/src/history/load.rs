@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An index of the store and of shells' own files, made in the background.
+//! Builds an index of the store and of the shells' own files, in the background.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -10,49 +10,49 @@ use super::import::{self, Kind, Limits};
 use super::store::line_hash;
 use super::{Entry, Filter, Index, Privacy, Store};
 
-/// What to make an index of.
+/// What the index is built from.
 #[derive(Debug, Clone)]
 pub struct Sources {
-    /// The store, if there is to be one.
+    /// The store, if it is to be read.
     pub store: Option<PathBuf>,
-    /// Shells' own files. One that isn't there has nothing.
+    /// The shells' own history files. A missing file counts as empty.
     pub files: Vec<(Kind, PathBuf)>,
-    /// How much of each, at most.
+    /// How much of each source is read at most.
     pub limits: Limits,
-    /// What of the files is kept out.
+    /// Which lines of the files are left out.
     pub privacy: Privacy,
 }
 
 impl Default for Sources {
-    /// Nothing yet; of each the newest 200,000 entries, with 32 MiB of lines, from the last 64 MiB of a file.
+    /// No sources yet. Of each source, the newest 200,000 entries with 32 MiB of lines, from the last 64 MiB of a file.
     fn default() -> Self {
         let limits = Limits { file: 64 << 20, entries: 200_000, text: 32 << 20 };
         Self { store: None, files: Vec::new(), limits, privacy: Privacy::default() }
     }
 }
 
-/// What was made, and what couldn't be read, in words.
+/// The index, and messages about what couldn't be read.
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The index.
     pub index: Index,
-    /// What to tell the user.
+    /// Messages for the user.
     pub problems: Vec<String>,
 }
 
-/// An index that is being made.
+/// An index that is being built.
 #[derive(Debug)]
 pub struct Loading {
     made: Option<Receiver<Loaded>>,
 }
 
 impl Loading {
-    /// What was made, once, when it is ready. [`Index::adopt`] puts it in the place of one that was used meanwhile.
+    /// The index, once, when it is ready. [`Index::adopt`] merges it into the index that was used meanwhile.
     pub fn take(&mut self) -> Option<Loaded> {
         self.wait(Duration::ZERO)
     }
 
-    /// The same, waiting for it no longer than this.
+    /// As [`Loading::take`], but waits at most this long.
     pub fn wait(&mut self, patience: Duration) -> Option<Loaded> {
         match self.made.as_ref()?.recv_timeout(patience) {
             Ok(loaded) => {
@@ -68,23 +68,23 @@ impl Loading {
         }
     }
 
-    /// Whether nothing more is to come.
+    /// Whether the index was taken or can't be built.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.made.is_none()
     }
 }
 
-/// Makes an index in a thread of its own.
+/// Builds an index in a separate thread.
 #[must_use]
 pub fn load(sources: Sources) -> Loading {
     let (made, receiver) = channel();
     let work = move || {
-        // Nobody waits any more if this fails.
+        // Sending fails only if the receiver is gone.
         let _gone = made.send(read(&sources));
     };
     let started = std::thread::Builder::new().name("history-loader".to_owned()).spawn(work);
-    // Without a thread the channel is closed, which is told.
+    // If no thread can be started, the channel is closed, and the receiver reports that.
     drop(started);
     Loading { made: Some(receiver) }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is kept out of the history: lines that begin with a space, and lines that carry a secret.
+//! Decides which lines are kept out of the history: lines that begin with a space, and lines that contain a secret.
 //!
-//! This looks at one line as text. What isn't in the line (an answer to a prompt, what a variable holds) isn't seen
-//! here, and a secret that looks like any other word isn't recognised: this keeps accidents off the disk and is no
+//! This examines the text of one line. It can't see a secret that is not in the line (an answer to a prompt, a
+//! variable's value), and it can't recognise a secret that looks like any other word. It prevents accidents and is no
 //! boundary.
 
 use std::borrow::Cow;
@@ -12,12 +12,12 @@ mod words;
 
 use words::{Word, words};
 
-/// What the user wants kept out.
+/// Which lines the user wants kept out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Privacy {
     /// Lines that begin with a space or a tab.
     pub leading_space: bool,
-    /// Lines that carry a secret.
+    /// Lines that contain a secret.
     pub secrets: bool,
 }
 
@@ -32,7 +32,7 @@ impl Default for Privacy {
 pub enum Reason {
     /// It begins with a space or a tab.
     LeadingSpace,
-    /// It carries a secret, at these bytes.
+    /// It contains a secret, at these bytes.
     Secret(Range<usize>),
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Display for Reason {
 }
 
 impl Privacy {
-    /// Why a line is kept out of the history, if it is.
+    /// Why a line is kept out of the history, if it is kept out.
     #[must_use]
     pub fn keeps_out(&self, line: &str) -> Option<Reason> {
         if self.leading_space && line.starts_with([' ', '\t']) {
@@ -59,7 +59,7 @@ impl Privacy {
     }
 }
 
-/// The line with `…` in the place of each secret, for being shown or logged.
+/// The line with `…` in place of each secret, for showing or logging it.
 #[must_use]
 pub fn redacted(line: &str) -> Cow<'_, str> {
     let secrets = secrets(line);
@@ -76,7 +76,7 @@ pub fn redacted(line: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Where secrets are in a line: bytes, in order, not overlapping.
+/// The places of secrets in a line: byte ranges, in order, not overlapping.
 #[must_use]
 pub fn secrets(line: &str) -> Vec<Range<usize>> {
     let words = words(line);
@@ -103,7 +103,7 @@ pub fn secrets(line: &str) -> Vec<Range<usize>> {
     apart
 }
 
-/// Parts of names whose values are secrets.
+/// Parts of names that mark the value as a secret.
 const NAMES: [&str; 15] = [
     "password",
     "passwd",
@@ -121,19 +121,19 @@ const NAMES: [&str; 15] = [
     "signing_key",
     "pgpass",
 ];
-/// Ends of names whose values say where a secret is, or something about it.
+/// Ends of names that mark the value as a secret's place, or as a fact about a secret, but not as the secret itself.
 const HARMLESS: [&str; 19] = [
     "_file", "_path", "_dir", "_id", "_ids", "_name", "_url", "_uri", "_env", "_type", "_length", "_ttl",
     "_stdin", "_fd", "_command", "_manager", "_store", "_policy", "_arn",
 ];
 
-/// Whether what is called so is a secret. Names of options and variables alike.
+/// Whether an option or a variable with this name holds a secret.
 fn is_secret_name(name: &str) -> bool {
     let name = name.trim_start_matches('-').to_ascii_lowercase().replace('-', "_");
     if HARMLESS.iter().any(|end| name.ends_with(end)) || name.starts_with("no_") {
         return false;
     }
-    // `max_tokens` is a number.
+    // The value of `max_tokens` is a number.
     NAMES.iter().any(|part| name.contains(part) && !name.ends_with("tokens"))
         || ["pass", "pwd", "pw"].iter().any(|whole| {
             name == *whole && name != "pwd"
@@ -141,7 +141,7 @@ fn is_secret_name(name: &str) -> bool {
         })
 }
 
-/// Whether a value is the secret itself, and not where to find it, how to ask for it, or nothing.
+/// Whether a value is the secret itself, and not its place, a way to ask for it, or nothing.
 fn is_literal(value: &str) -> bool {
     let value = value.trim_matches(['"', '\'']);
     let is_place = ["$", "`", "@", "<(", "/", "./", "~/", "file:", "env:", "op://", "vault:"]
@@ -154,13 +154,13 @@ fn is_literal(value: &str) -> bool {
     !is_place && !is_word && !is_blank
 }
 
-/// `NAME=value`, `--name=value`, `name: value`, an address with a password.
+/// Finds secrets in one word: `NAME=value`, `--name=value`, `name: value`, an address with a password.
 fn in_word(line: &str, word: &Word) -> Vec<Range<usize>> {
     let text = &line[word.range.clone()];
     let mut found = Vec::new();
     if let Some(at) = text.find('=') {
         let (name, value) = (&text[..at], &text[at + 1..]);
-        // A query (`?access_token=…`) is part of an address; parameters are looked at one by one below.
+        // A query (`?access_token=…`) is part of an address. Its parameters are examined one by one below.
         let name_is_plain =
             name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) && !name.is_empty();
         if name_is_plain && is_secret_name(name) && is_literal(value) {
@@ -172,7 +172,7 @@ fn in_word(line: &str, word: &Word) -> Vec<Range<usize>> {
     found
 }
 
-/// `scheme://user:password@host`, and `https://token@host`.
+/// Finds the password in `scheme://user:password@host`, and the token in `https://token@host`.
 fn in_address(text: &str) -> Option<Range<usize>> {
     let scheme = text.find("://")?;
     let from = scheme + 3;
@@ -183,14 +183,14 @@ fn in_address(text: &str) -> Option<Range<usize>> {
     match userinfo.split_once(':') {
         Some((user, password)) if is_literal(password) => Some(from + user.len() + 1..from + at),
         Some(_) => None,
-        // A name alone is none (ssh://git@host), but nobody is called like this.
+        // A user name alone is no secret (ssh://git@host), but an HTTP user name this long is a token.
         None => (text[..scheme].ends_with("http") || text[..scheme].ends_with("https"))
             .then_some(from..from + at)
             .filter(|_| userinfo.len() >= 16 && is_literal(userinfo)),
     }
 }
 
-/// `?access_token=…&…` of an address.
+/// Finds a secret in an address's query: `?access_token=…&…`.
 fn in_query(text: &str) -> Option<Range<usize>> {
     let query = text.find("://").and_then(|scheme| Some(scheme + text[scheme..].find('?')? + 1))?;
     let mut from = query;
@@ -207,10 +207,10 @@ fn in_query(text: &str) -> Option<Range<usize>> {
     None
 }
 
-/// A command's name and verb are among so many of its first words.
+/// A command's name and verb are among this many of its first words.
 const FIRST: usize = 16;
 
-/// `--password value`, and the short options of programs that are known for it.
+/// Finds a secret after its option: `--password value`, and short options of programs that are known for it.
 fn after(line: &str, word: &Word, next: Option<&Word>, before: &[Word]) -> Option<Range<usize>> {
     let text = &line[word.range.clone()];
     let value = next.map(|next| (&line[next.range.clone()], next.range.clone()));
@@ -257,7 +257,7 @@ fn after(line: &str, word: &Word, next: Option<&Word>, before: &[Word]) -> Optio
     }
 }
 
-/// The name of the command that these are the first words of.
+/// The name of the command, given its first words.
 fn command<'a>(line: &'a str, words: &[Word]) -> &'a str {
     const WRAPPERS: [&str; 7] = ["sudo", "doas", "env", "time", "nohup", "exec", "command"];
     let words = words.iter().take(FIRST).map(|word| &line[word.range.clone()]);
@@ -267,7 +267,7 @@ fn command<'a>(line: &'a str, words: &[Word]) -> &'a str {
     name.unwrap_or_default()
 }
 
-/// `Authorization: Bearer …` and other headers that say who one is.
+/// Finds secrets in `Authorization: Bearer …` and other headers that authenticate the client.
 fn in_headers(line: &str) -> Vec<Range<usize>> {
     const HEADERS: [&str; 8] = [
         "authorization:",
@@ -305,8 +305,8 @@ fn in_headers(line: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// How keys of well-known services begin, and how much follows at least. Source: each service's documentation of its
-/// formats, as collected by secret scanners.
+/// The beginnings of keys of well-known services, and the minimum number of characters after them. Source: each
+/// service's documentation of its formats, as collected by secret scanners.
 const KEYS: [(&str, usize); 27] = [
     ("ghp_", 30),
     ("gho_", 30),
@@ -337,7 +337,7 @@ const KEYS: [(&str, usize); 27] = [
     ("AGE-SECRET-KEY-", 40),
 ];
 
-/// Keys that tell what they are, and private keys.
+/// Finds keys with a known beginning, and private keys.
 fn keys(line: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -347,7 +347,7 @@ fn keys(line: &str) -> Vec<Range<usize>> {
                 continue;
             }
             let length = line[at..].find(|c| !is_part(c)).unwrap_or(line.len() - at);
-            // A token of three parts, or it is any text in base 64.
+            // A JSON Web Token has three parts; other texts may be any data in base 64.
             let parts = line[at..at + length].matches('.').count();
             if length >= start.len() + least && (start != "eyJ" || parts == 2) {
                 found.push(at..at + length);

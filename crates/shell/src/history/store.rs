@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The user's own history, in a database that only they can read.
+//! The store: the user's own history, in a database that only the user can read.
 //!
 //! - [`Row`]: an entry with its number; [`Filter`]: which entries
-//! - `change`: what goes in, and out again
+//! - `change`: adds and deletes entries
 //! - `layout`: the tables
 //!
-//! Each change is one transaction: a process that is killed loses what it didn't commit and nothing else. What is
-//! committed may be lost when the power fails, for nobody waits for the disk at each command; the file stays whole.
+//! Each change is one transaction: a process that is killed loses only what it didn't commit. Committed changes may be
+//! lost when the power fails, because the shell doesn't wait for the disk at each command. The file stays consistent.
 
 mod change;
 mod layout;
@@ -23,54 +23,54 @@ pub(super) use change::{Change, hash as line_hash};
 
 pub use palisade_database::StoreError;
 
-/// An entry with its number, which no other ever gets.
+/// An entry with its number. A number is never used again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// Its number.
     pub id: i64,
-    /// What was run.
+    /// The command.
     pub entry: Entry,
-    /// Whose file it was imported from; none if it was run under `palisade shell`.
+    /// The name of the program from whose file it was imported; `None` if it was run under `palisade shell`.
     pub source: Option<String>,
 }
 
-/// Which entries. All that is given must hold.
+/// A selection of entries. An entry must match all fields that are set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Lines that contain this.
+    /// The line contains this text.
     pub contains: Option<String>,
-    /// Lines that begin with this.
+    /// The line begins with this text.
     pub begins: Option<String>,
-    /// Run in this directory.
+    /// It was run in this directory.
     pub directory: Option<String>,
-    /// Run in this session.
+    /// It was run in this session.
     pub session: Option<String>,
-    /// Started at this time or later, in nanoseconds since 1970, UTC.
+    /// It was started at this time or later, in nanoseconds since 1970, UTC.
     pub since: Option<i64>,
-    /// Ended with a code other than 0 (`true`), or with 0 (`false`).
+    /// It ended with a code other than 0 (`true`), or with 0 (`false`).
     pub failed: Option<bool>,
-    /// That led there: through a step that begins with these words (`ssh`, `ssh prod`), or [`LOCAL`](super::LOCAL).
+    /// Its context has a step that begins with these words (`ssh`, `ssh prod`), or is [`LOCAL`](super::LOCAL).
     pub context: Option<String>,
-    /// The newest so many.
+    /// At most this many entries, the newest ones.
     pub most: Option<usize>,
 }
 
-/// What a store has.
+/// Statistics about a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Entries.
+    /// The number of entries.
     pub entries: i64,
-    /// Different lines.
+    /// The number of different lines.
     pub lines: i64,
-    /// Entries that ended with another code than 0.
+    /// The number of entries that ended with another code than 0.
     pub failed: i64,
-    /// Entries that were imported.
+    /// The number of imported entries.
     pub imported: i64,
     /// When the first and the last one started, in nanoseconds since 1970, UTC.
     pub span: Option<(i64, i64)>,
-    /// The lines run most often, with how often.
+    /// The lines that were run most often, with their numbers of runs.
     pub frequent: Vec<(String, i64)>,
-    /// The directories in which most was run, with how much.
+    /// The directories in which most commands were run, with their numbers of runs.
     pub directories: Vec<(String, i64)>,
 }
 
@@ -80,18 +80,18 @@ pub struct Store {
     place: Place,
     identity: Identity,
     connection: Connection,
-    /// What is read as an entry's context: the column, or nothing of a store of version 1 that is only read.
+    /// The SQL for an entry's context: the column, or `NULL` for a store of version 1 that is opened for reading.
     context: &'static str,
     aside: Option<PathBuf>,
 }
 
-/// What of an entry is read, in the order that [`row`] has it. `{context}` is [`Store::context`].
+/// The columns that are read of an entry, in the order of [`row`]. `{context}` stands for [`Store::context`].
 const COLUMNS: &str = "e.id, e.line, coalesce(d.value, ''), coalesce(h.value, ''), coalesce(u.value, ''),
     coalesce(s.value, ''), e.started, e.duration, e.exit, o.value, coalesce(c.value, '')";
 const FROM: &str = "FROM entry e LEFT JOIN word d ON d.id = e.directory LEFT JOIN word h ON h.id = e.host
     LEFT JOIN word u ON u.id = e.user LEFT JOIN word s ON s.id = e.session LEFT JOIN word o ON o.id = e.source
     LEFT JOIN word c ON c.id = {context}";
-/// What [`Filter`] asks for.
+/// The condition for [`Filter`].
 const WHERE: &str = "WHERE (?1 IS NULL OR instr(e.line, ?1) > 0)
     AND (?2 IS NULL OR substr(e.line, 1, length(?2)) = ?2)
     AND (?3 IS NULL OR e.directory = (SELECT id FROM word WHERE value = ?3))
@@ -102,11 +102,11 @@ const WHERE: &str = "WHERE (?1 IS NULL OR instr(e.line, ?1) > 0)
         (SELECT id FROM word WHERE instr(' > ' || value || ' ', ' > ' || ?8 || ' ') > 0))";
 
 impl Store {
-    /// Opens the store at `file` for writing; makes it (mode 0600), with its directories (0700), if there is none.
-    /// One that is damaged is moved aside ([`Store::take_aside`]), one of an older version is brought up to date.
+    /// Opens the store at `file` for writing. If there is none, creates it (mode 0600) and its directories (0700). A
+    /// damaged store is moved aside ([`Store::take_aside`]). A store of an older version is upgraded.
     ///
     /// # Errors
-    /// When it can't be made, opened or believed, is locked or a newer program's.
+    /// When the store can't be created, opened or trusted, is locked, or belongs to a newer program.
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         let place = Place::make(file)?;
         let (store, aside) = place
@@ -114,16 +114,16 @@ impl Store {
         Ok(Self { aside, ..store })
     }
 
-    /// Opens the store at `file` for reading; none if there is none. Makes no store.
+    /// Opens the store at `file` for reading; `None` if there is none. Creates no store.
     ///
     /// # Errors
-    /// When it can't be opened or believed, is locked, damaged or a newer program's.
+    /// When the store can't be opened or trusted, is locked, is damaged, or belongs to a newer program.
     pub fn read(file: &Path) -> Result<Option<Self>, StoreError> {
         let Some(place) = Place::find(file)? else { return Ok(None) };
         place.read(|seen| Self::connect(&place, OpenFlags::SQLITE_OPEN_READ_ONLY, seen))
     }
 
-    /// Opens the file that is there; says which one that was, also when it is no store.
+    /// Opens the existing file. Sets `seen` to the file's identity, also if the file is no store.
     fn connect(
         place: &Place,
         access: OpenFlags,
@@ -136,18 +136,18 @@ impl Store {
         Ok(Some(Self { place: place.clone(), identity, connection, context, aside: None }))
     }
 
-    /// Where a damaged store was moved to, once.
+    /// Where a damaged store was moved to. Reported once.
     pub fn take_aside(&mut self) -> Option<PathBuf> {
         self.aside.take()
     }
 
-    /// The file.
+    /// The store's file.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.place.file
     }
 
-    /// Entries, the oldest first.
+    /// The entries that match, the oldest first.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -161,7 +161,7 @@ impl Store {
         Ok(rows)
     }
 
-    /// Hands out entries, the newest first, while they are wanted.
+    /// Passes entries to `wanted`, the newest first, until it returns `false`.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -183,12 +183,12 @@ impl Store {
         self.reading(read)
     }
 
-    /// What reads entries.
+    /// The query that reads entries.
     fn query(&self, which: &str) -> String {
         format!("SELECT {COLUMNS} {FROM} {which}").replace("{context}", self.context)
     }
 
-    /// Those of these numbers of which there is no entry.
+    /// Those of these numbers that belong to no entry.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -200,7 +200,7 @@ impl Store {
         Ok(unknown)
     }
 
-    /// The entry of a number.
+    /// The entry with this number.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -213,7 +213,7 @@ impl Store {
         })
     }
 
-    /// Whether the user had this line forgotten, so that it isn't taken from elsewhere again.
+    /// Whether the user had this line forgotten. Such a line isn't imported again.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -232,14 +232,14 @@ impl Store {
         })
     }
 
-    /// What there is, with the `most` most frequent lines and directories.
+    /// Statistics, with the `most` most frequent lines and directories.
     ///
     /// # Errors
     /// When the store can't be read.
     pub fn statistics(&self, most: usize) -> Result<Statistics, StoreError> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         self.reading(|| {
-            // As of one moment.
+            // One transaction, so that all figures are of the same moment.
             let transaction = self.connection.unchecked_transaction()?;
             let mut statistics = transaction.query_row(
                 "SELECT count(*), count(DISTINCT line), count(*) FILTER (WHERE exit <> 0), count(source),
@@ -277,7 +277,7 @@ impl Store {
     }
 }
 
-/// The row of [`COLUMNS`].
+/// Reads a row with [`COLUMNS`].
 fn row(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     Ok(Row {
         id: row.get(0)?,

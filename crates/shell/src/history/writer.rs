@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thread that writes to the store, so that nobody waits for a disk.
+//! The writer: the thread that writes to the store, so that the shell never waits for a disk.
 //!
-//! Each command is committed when it starts and again when it ends. What can't be written is kept for later, the
-//! newest [`KEPT`] changes of it, and that it can't be is said once.
+//! Each command is committed when it starts, and again when it ends. Changes that can't be written are kept for later,
+//! the newest [`KEPT`] of them. The problem is reported once.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 use super::store::Change;
 use super::{Entry, Store, StoreError};
 
-/// So many changes wait for the thread; more are lost.
+/// How many changes may wait for the thread; further ones are lost.
 const WAITING: usize = 1024;
-/// So many changes wait for a store that can't be written.
+/// How many changes may wait for a store that can't be written.
 const KEPT: usize = 1024;
-/// How long until it is tried again.
+/// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_secs(5);
-/// How long the end waits for what is still to be written.
+/// How long dropping waits until everything is written.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Which command.
+/// The identity of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Id(u64);
 
@@ -33,10 +33,10 @@ struct Shared {
     problems: Mutex<VecDeque<String>>,
 }
 
-/// Writes to the store. Dropped, it waits for half a second at most for what is still to be written.
+/// Sends changes to the thread that writes them. On drop: waits at most half a second until everything is written.
 #[derive(Debug)]
 pub struct Writer {
-    /// None once it is to end.
+    /// `None` when the thread is asked to end.
     changes: Option<SyncSender<Change>>,
     /// Closed by the thread when it ends.
     ended: Receiver<()>,
@@ -45,8 +45,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread for the store at `file`, which is opened (and made) there. Where no thread can be had nothing
-    /// is written, and [`Writer::problem`] says so.
+    /// Starts the thread for the store at `file`. The thread opens the store, and creates it if necessary. If no thread
+    /// can be started, nothing is written, and [`Writer::problem`] says so.
     #[must_use]
     pub fn new(file: &Path) -> Self {
         let (changes, received) = sync_channel(WAITING);
@@ -63,33 +63,33 @@ impl Writer {
         Self { changes: Some(changes), ended, shared, next: AtomicU64::new(0) }
     }
 
-    /// A command started. Never waits.
+    /// Records that a command started. Never waits.
     pub fn started(&self, entry: Entry) -> Id {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.send(Change::Started(id, Box::new(entry)));
         Id(id)
     }
 
-    /// It ended, after `duration`, with this code, having led there ([`Entry::context`]; empty: nothing new is known).
-    /// Never waits.
+    /// Records that the command ended after `duration` with this code. `context` is where it sent typed lines
+    /// ([`Entry::context`]); empty: nothing new is known. Never waits.
     pub fn finished(&self, id: Id, exit: Option<i32>, duration: Option<Duration>, context: &str) {
         let duration = duration.map(|duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX));
         self.send(Change::Finished(id.0, exit, duration, context.to_owned()));
     }
 
-    /// All entries of a line are to be deleted ([`Store::forget`]). Never waits.
+    /// Deletes all entries of a line ([`Store::forget`]). Never waits.
     pub fn forget(&self, line: &str) {
         self.send(Change::Forget(line.to_owned()));
     }
 
-    /// Something to tell the user, once: that nothing can be written, with what to do about it; or where a damaged
-    /// store was moved to.
+    /// A message for the user, given once: nothing can be written, with a hint; or where a damaged store was moved to.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.shared.problems.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// How many changes were lost because the thread couldn't keep up or the store couldn't be written for long.
+    /// How many changes were lost because the thread couldn't keep up, or because the store couldn't be written for
+    /// long.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
@@ -106,7 +106,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.changes = None;
-        // It ends by closing its end.
+        // The thread closes its end of the channel when it ends.
         let _in_time = self.ended.recv_timeout(FAREWELL);
     }
 }
@@ -117,14 +117,14 @@ impl Shared {
     }
 }
 
-/// The thread's side.
+/// The thread's state.
 #[derive(Debug)]
 struct Desk {
     file: PathBuf,
     store: Option<Store>,
     marks: HashMap<u64, i64>,
     kept: VecDeque<Change>,
-    /// Not before this.
+    /// Don't try again before this time.
     again: Option<Instant>,
     told: bool,
     shared: Arc<Shared>,
@@ -159,7 +159,7 @@ impl Desk {
                 Err(RecvTimeoutError::Timeout) => true,
                 Err(RecvTimeoutError::Disconnected) => false,
             };
-            // What came meanwhile goes into the same transaction.
+            // Changes that arrived meanwhile go into the same transaction.
             while open && self.kept.len() < KEPT {
                 match changes.try_recv() {
                     Ok(change) => self.keep(change),
@@ -219,7 +219,7 @@ impl Desk {
     }
 }
 
-/// What to do about a store that can't be written.
+/// What the user can do about a store that can't be written.
 fn hint(error: &StoreError) -> Option<String> {
     use rusqlite::ErrorCode;
     use std::io::ErrorKind;

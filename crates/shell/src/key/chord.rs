@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys with modifiers, and how they are written: `ctrl-right`, `alt-f`, `f5`, `ctrl-shift-p`.
+//! Keys with modifiers, and their names: `ctrl-right`, `alt-f`, `f5`, `ctrl-shift-p`.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// Which key.
+/// A key without its modifiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "they are called like the keys")]
 pub enum Code {
@@ -27,22 +27,22 @@ pub enum Code {
     Function(u8),
 }
 
-/// A key and what was held with it.
+/// A key together with the modifiers that were held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Chord {
     /// The key.
     pub code: Code,
-    /// [`Chord::SHIFT`] and so on, as kitty's protocol counts them.
+    /// The sum of [`Chord::SHIFT`] and the other modifiers, in the numbering of kitty's protocol.
     pub modifiers: u8,
 }
 
-/// Why something is no key.
+/// Why a text is no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChordError {
-    /// No such key.
+    /// There is no such key.
     #[error("there is no key {0:?}")]
     Key(String),
-    /// No such modifier.
+    /// There is no such modifier.
     #[error("{0:?} is no modifier: shift, alt, ctrl and super are")]
     Modifier(String),
 }
@@ -76,28 +76,28 @@ impl Chord {
     pub const ALT: u8 = 2;
     /// Control.
     pub const CTRL: u8 = 4;
-    /// The key with a logo.
+    /// The key with a logo (Super).
     pub const SUPER: u8 = 8;
 
-    /// A key alone.
+    /// A key without modifiers.
     #[must_use]
     pub const fn plain(code: Code) -> Self {
         Self { code, modifiers: 0 }
     }
 
-    /// A letter with control.
+    /// A letter with Control.
     #[must_use]
     pub const fn ctrl(letter: char) -> Self {
         Self { code: Code::Character(letter), modifiers: Self::CTRL }
     }
 
-    /// The same with more held.
+    /// The same key with further modifiers.
     #[must_use]
     pub const fn with(self, modifiers: u8) -> Self {
         Self { code: self.code, modifiers: self.modifiers | modifiers }
     }
 
-    /// What a control byte means.
+    /// The key that a control byte means.
     #[must_use]
     pub fn of_control(byte: u8) -> Self {
         match byte {
@@ -111,7 +111,7 @@ impl Chord {
         }
     }
 
-    /// What a byte of ASCII means.
+    /// The key that an ASCII byte means.
     pub(super) fn of_byte(byte: u8) -> Self {
         match byte {
             0x20..=0x7e => Self::plain(Code::Character(char::from(byte))),
@@ -119,7 +119,7 @@ impl Chord {
         }
     }
 
-    /// `ESC O letter` and `CSI 1 ; modifiers letter`.
+    /// The key of `ESC O letter` and `CSI 1 ; modifiers letter`.
     pub(super) fn of_letter(letter: u8, modifiers: u16) -> Option<Self> {
         let code = match letter {
             b'A' => Code::Up,
@@ -135,8 +135,7 @@ impl Chord {
         Some(Self { code, modifiers: held(modifiers) })
     }
 
-    /// The bytes that terminals sent before there was a protocol for it, if there are any: a control byte, or a
-    /// character.
+    /// The bytes that terminals sent before kitty's protocol, if the key had any: a control byte or a character.
     #[must_use]
     pub fn legacy(self) -> Option<([u8; 2], usize)> {
         let byte = match (self.code, self.modifiers & !(Self::ALT | Self::SHIFT)) {
@@ -158,7 +157,7 @@ impl Chord {
     }
 }
 
-/// Modifiers as they are sent: one more than their sum. Caps and num lock aren't held.
+/// The modifiers from the number in a sequence, which is their sum plus one. Caps Lock and Num Lock are ignored.
 pub(super) fn held(sent: u16) -> u8 {
     u8::try_from(sent.saturating_sub(1) & 0x0f).unwrap_or(0)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Control sequences that terminals send for keys.
+//! Parses the control sequences that terminals send for keys.
 
 use super::chord::{Chord, Code, held};
 
-/// What a sequence is.
+/// The meaning of a sequence.
 pub(super) enum Sequence {
     Key(Chord),
     PasteBegins,
@@ -11,7 +11,7 @@ pub(super) enum Sequence {
     Other,
 }
 
-/// Understands what is behind `CSI`, the last byte included.
+/// Parses the bytes after `CSI`, including the last byte.
 pub(super) fn understood(bytes: &[u8]) -> Sequence {
     let Some((&last, body)) = bytes.split_last() else { return Sequence::Other };
     if let Some(rest) = body.strip_prefix(b"<")
@@ -20,7 +20,7 @@ pub(super) fn understood(bytes: &[u8]) -> Sequence {
         let [button, column, row] = numbers(rest);
         return Sequence::Mouse { button, column, row, pressed: last == b'M' };
     }
-    // `CSI ? … u` and the like are answers, not keys.
+    // `CSI ? … u` and similar sequences are answers and not keys.
     if body.first().is_some_and(|first| (b'<'..=b'?').contains(first)) {
         return Sequence::Other;
     }
@@ -28,9 +28,9 @@ pub(super) fn understood(bytes: &[u8]) -> Sequence {
     let modifiers = second.max(1);
     let key = |code| Sequence::Key(Chord { code, modifiers: held(modifiers) });
     match last {
-        // Linux' console: `CSI [ A` is F1.
+        // The Linux console sends `CSI [ A` for F1.
         b'A'..=b'E' if body == b"[" => Sequence::Key(Chord::plain(Code::Function(last - b'A' + 1))),
-        // `CSI row ; column R` is where the cursor is, and hardly ever F3.
+        // `CSI row ; column R` reports the cursor's position. It is almost never F3.
         b'A'..=b'D' | b'H' | b'F' | b'P' | b'Q' | b'S' => {
             Chord::of_letter(last, modifiers).map_or(Sequence::Other, Sequence::Key)
         }
@@ -55,7 +55,7 @@ pub(super) fn understood(bytes: &[u8]) -> Sequence {
             31..=34 => key(function(first - 14)),
             _ => Sequence::Other,
         },
-        // kitty: CSI character : alternates ; modifiers : event u. A release is nothing to act on.
+        // kitty: CSI character : alternates ; modifiers : event u. A key's release needs no action.
         b'u' if event(body) == 3 => Sequence::Other,
         b'u' => code_of(first).map_or(Sequence::Other, key),
         _ => Sequence::Other,
@@ -66,20 +66,20 @@ fn function(number: u16) -> Code {
     Code::Function(u8::try_from(number).unwrap_or(0))
 }
 
-/// Which key a number of kitty's protocol is.
+/// The key for a number of kitty's protocol.
 fn code_of(number: u16) -> Option<Code> {
     Some(match number {
         9 => Code::Tab,
         13 => Code::Enter,
         27 => Code::Escape,
         8 | 127 => Code::Backspace,
-        // The private area has keypad and media keys, which nobody binds here.
+        // The private area has keypad and media keys. They can't be bound here.
         32..57344 => Code::Character(char::from_u32(u32::from(number))?),
         _ => return None,
     })
 }
 
-/// The first three parameters; what comes behind a colon belongs to the one before.
+/// The first three parameters. A number after a colon belongs to the parameter before it.
 fn numbers(body: &[u8]) -> [u16; 3] {
     let mut numbers = [0u16; 3];
     for (number, part) in numbers.iter_mut().zip(body.split(|byte| *byte == b';')) {
@@ -90,7 +90,7 @@ fn numbers(body: &[u8]) -> [u16; 3] {
     numbers
 }
 
-/// 1 pressed, 2 repeated, 3 released.
+/// The event of a key: 1 pressed, 2 repeated, 3 released.
 fn event(body: &[u8]) -> u8 {
     body.split(|byte| *byte == b';')
         .nth(1)

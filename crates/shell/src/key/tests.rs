@@ -104,7 +104,7 @@ fn reads_may_end_anywhere() {
 fn no_byte_is_lost_or_changed() {
     bolero::check!().for_each(|bytes: &[u8]| {
         let (_inputs, raw) = all(&[bytes]);
-        // What was kept back at the end of a paste that never ended is still missing.
+        // The bytes that were kept back at the end of an unfinished paste are still missing.
         assert!(bytes.starts_with(&raw) && bytes.len() - raw.len() < 6, "{bytes:?} {raw:?}");
     });
 }

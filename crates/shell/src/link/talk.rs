@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One conversation with palisaded that never waits: what can't be written now is kept, what hasn't come isn't there.
+//! One connection to palisaded that never waits. Data that can't be written now is kept; `answer` returns only complete
+//! messages.
 
 use palisade_protocol::scope::{Request, Response};
 use palisade_protocol::{Hello, VERSION};
@@ -8,18 +9,18 @@ use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketT
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-/// No answer to what is asked here is longer, in bytes.
+/// The longest possible answer, in bytes.
 const LONGEST: usize = 256 << 10;
-/// What this side calls itself.
+/// This program's name in the greeting.
 const OWN_NAME: &str = concat!("palisade shell ", env!("CARGO_PKG_VERSION"));
 
 /// Why a conversation is over.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TalkError {
-    /// Nobody listens, or nobody can be heard: no reason to say anything.
+    /// No daemon listens, or the connection is lost. This isn't reported.
     #[error("it has gone")]
     Gone,
-    /// Whoever listens is no palisaded of this version.
+    /// The listening process isn't a palisaded of this version.
     #[error("it can't be understood: {0}")]
     Strange(String),
 }
@@ -34,13 +35,14 @@ pub(super) struct Talk {
 }
 
 impl Talk {
-    /// With whoever listens there, if that is root or this user: others have nothing to say about processes.
+    /// Connects to the listening process, if it runs as root or as this user. Other users' processes have no authority
+    /// over processes.
     pub(super) fn begin(path: &Path) -> Result<Self, TalkError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(|_| TalkError::Gone)?;
         let address = SocketAddrUnix::new(path).map_err(|_| TalkError::Gone)?;
-        // To a socket of this kind there is no connection in progress: it is there, or there is no room.
+        // A connection to a unix socket is never in progress: it exists at once, or there is no room for it.
         rustix::net::connect(&socket, &address).map_err(|_| TalkError::Gone)?;
         let peer = rustix::net::sockopt::socket_peercred(&socket).map_err(|_| TalkError::Gone)?;
         if !peer.uid.is_root() && peer.uid != rustix::process::getuid() {
@@ -56,12 +58,12 @@ impl Talk {
         self.socket.as_fd()
     }
 
-    /// Whether the other side has yet to take what was said.
+    /// Whether some requests aren't written yet.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Asks something.
+    /// Sends a request.
     pub(super) fn ask(&mut self, request: &Request) -> Result<(), TalkError> {
         self.put(request)
     }
@@ -77,7 +79,7 @@ impl Talk {
         self.flush()
     }
 
-    /// Says what was kept.
+    /// Writes the data that was kept.
     pub(super) fn flush(&mut self) -> Result<(), TalkError> {
         while !self.waiting.is_empty() {
             match rustix::net::send(&self.socket, &self.waiting, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
@@ -90,7 +92,7 @@ impl Talk {
         Ok(())
     }
 
-    /// The next answer, if it has come.
+    /// The next answer, if it has arrived completely.
     pub(super) fn answer(&mut self) -> Result<Option<Response>, TalkError> {
         let mut open = true;
         loop {
@@ -120,7 +122,7 @@ impl Talk {
         }
     }
 
-    /// How long the first whole message is.
+    /// The length of the first complete message.
     fn frame(&self) -> Result<Option<usize>, TalkError> {
         let Some((prefix, rest)) = self.come.split_first_chunk::<4>() else { return Ok(None) };
         let length = usize::try_from(u32::from_le_bytes(*prefix)).unwrap_or(usize::MAX);

@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::SystemTime;
 
-/// Where a daemon of the test's listens, and the link to it.
+/// The socket of the test's daemon, and the link to it.
 struct Place {
     directory: tempfile::TempDir,
     listener: Option<UnixListener>,
@@ -28,7 +28,7 @@ impl Place {
         link
     }
 
-    /// Each conversation's other end, as it begins.
+    /// The daemon's end of each new connection.
     fn accepted(&mut self) -> Receiver<UnixStream> {
         let listener = self.listener.take().unwrap();
         let (sender, receiver) = channel();
@@ -47,7 +47,7 @@ fn wanted() -> Wanted {
     Wanted { label: "shell: ls".into(), ..Wanted::default() }
 }
 
-/// Answers as the daemon does; what was asked is sent on. The answers to lines are those that are given, then scope 7.
+/// Answers as the daemon does, and sends each request on. Lines are answered with `lines`, then with scope 7.
 fn serve(streams: Receiver<UnixStream>, asked: Sender<Request>, mut lines: Vec<Response>) {
     std::thread::spawn(move || {
         for stream in streams {
@@ -78,7 +78,7 @@ fn serve(streams: Receiver<UnixStream>, asked: Sender<Request>, mut lines: Vec<R
                                 (Verdict::Killed, Mechanism::Bpf),
                                 Why::text("the name is denied"),
                             );
-                            // Only once there is such a scope: the first line was asked for.
+                            // Send the event only when the scope exists: the first line must have been requested.
                             std::thread::sleep(Duration::from_millis(20));
                             let _gone = talk.send(&Response::Event(event.into()));
                         }
@@ -89,7 +89,7 @@ fn serve(streams: Receiver<UnixStream>, asked: Sender<Request>, mut lines: Vec<R
     });
 }
 
-/// Hears until something is so.
+/// Reads answers until `so` is true.
 fn until(link: &mut Link, mut so: impl FnMut(&mut Link) -> bool) {
     let begun = Instant::now();
     while !so(link) {
@@ -123,7 +123,7 @@ fn only_what_happens_in_scopes_of_ours_is_told_and_harmlessly() {
     let (sender, _asked) = channel();
     serve(place.accepted(), sender, Vec::new());
     let mut link = place.link();
-    // The scopes' numbers are ours before anything can happen.
+    // Register the scope's number before an event can arrive.
     link.own.push_back(7);
     link.run(wanted());
     until(&mut link, |link| !link.refused.is_empty());
@@ -148,7 +148,7 @@ fn nobody_there_is_not_waited_for() {
     assert_eq!((link.waits(), link.words()), (0, None));
 }
 
-/// The kernel takes connections for a process that is stopped, and nobody answers.
+/// The kernel accepts connections for a stopped process, and that process doesn't answer.
 #[test]
 fn who_hangs_is_waited_for_once() {
     let place = Place::new();
@@ -157,7 +157,7 @@ fn who_hangs_is_waited_for_once() {
         link.run(wanted());
         assert_eq!(link.held(), None);
         link.over();
-        // poll may end early; what counts is that no later line waits again.
+        // poll may return early. The test checks that no later line waits again.
         assert!(link.waits() >= 1);
         let first = link.waits();
         link.run(wanted());
@@ -169,7 +169,7 @@ fn who_hangs_is_waited_for_once() {
     assert_eq!(link.words(), None, "it is said once");
 }
 
-/// It goes on and answers what it was asked long ago: the shell isn't left marked.
+/// The daemon continues and answers an old request. The shell must not stay marked.
 #[test]
 fn an_answer_that_comes_too_late_is_taken_back() {
     let mut place = Place::new();
@@ -183,7 +183,7 @@ fn an_answer_that_comes_too_late_is_taken_back() {
     assert_eq!(link.held(), None);
     let last = asked.try_iter().filter(|asked| !matches!(asked, Request::Follow { .. })).last();
     assert_eq!(last, Some(Request::Release { pid: 4711 }));
-    // And then it is asked again.
+    // Then a new request is sent.
     link.run(wanted());
     until(&mut link, |link| link.held() == Some(7));
 }
@@ -210,7 +210,7 @@ fn garbage_is_no_answer() {
             assert_eq!(link.held(), None);
             link.over();
         }
-        // Each is told once; a message that never ends is waited for like somebody who hangs.
+        // Each problem is reported once. A message that never ends has the same effect as a daemon that hangs.
         let words = link.words().unwrap();
         assert!(words.contains("hint: systemctl"), "{words}");
     }
@@ -255,7 +255,7 @@ fn a_refusal_is_said_once_and_somebody_elses_scope_not_at_all() {
     let mut place = Place::new();
     let (sender, _asked) = channel();
     let streams = place.accepted();
-    // Only the conversation that asks gets to hear them; the other asks for no line.
+    // Only the connection that asks receives these answers; the other one requests no line.
     let (pass, passed) = channel();
     std::thread::spawn(move || {
         for (number, stream) in streams.into_iter().enumerate() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts what happens. Keys and lines pass as they are, and nothing is written before a second has passed.
+//! Counts what happens in the shell. Keys and lines pass unchanged, and nothing is written before a second has passed.
 //!
-//! Of a line that isn't to be remembered (incognito, a space in front) nothing is counted, and of one that carries a
-//! secret only which rule the guard went by.
+//! A line that must not be remembered (incognito, a space in front) isn't counted. Of a line that contains a secret,
+//! only the guard's rule is counted.
 
 use crate::chain::{Action, Acts, Ended, Flow, Module, View};
 use crate::counts::{Counts, MetricsThread, Tally, Told};
@@ -12,29 +12,29 @@ use crate::settings::Settings;
 use std::path::Path;
 use std::rc::Rc;
 
-/// What it is called.
+/// The module's name.
 pub const NAME: &str = "counts";
 
-/// The module. It is to stand in front: what others keep to themselves is counted, too.
+/// The module. It must be first in the chain, so that it also sees the keys that other modules keep.
 #[derive(Debug)]
 pub struct Counting {
     tally: Rc<Tally>,
     privacy: Privacy,
     metrics: MetricsThread,
-    /// Ghost text was shown at this line.
+    /// Ghost text was shown for this line.
     shown: bool,
     /// The line that runs is counted.
     runs: bool,
 }
 
 impl Counting {
-    /// With the file in a state directory.
+    /// The module with the file in a state directory.
     #[must_use]
     pub fn in_directory(state: &Path, tally: Rc<Tally>, privacy: Privacy) -> Self {
         Self { tally, privacy, metrics: MetricsThread::in_directory(state), shown: false, runs: false }
     }
 
-    /// What was counted since the last time.
+    /// What was counted since the last call.
     fn take(&self) -> Counts {
         let keeps = |mut told: Told| {
             let line = told.line.take()?;
@@ -75,7 +75,7 @@ impl Module for Counting {
 
     fn action(&mut self, action: Action, view: &View<'_>, _acts: &mut Acts) -> bool {
         let takes = matches!(action, Action::Accept | Action::AcceptWord | Action::AcceptPart);
-        // As the module `ghost` has it.
+        // The same condition as in the module `ghost`.
         if takes
             && !view.incognito
             && !view.ghost.is_empty()
@@ -107,7 +107,7 @@ impl Module for Counting {
     fn tick(&mut self, _view: &View<'_>, acts: &mut Acts) {
         let counts = self.take();
         self.metrics.add(counts);
-        // What the history says comes first: it is the same disk.
+        // The history's message has priority: both have the same disk, and so the same cause.
         if !acts.hinted
             && let Some(problem) = self.metrics.problem()
         {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Taking what is shown dim behind the cursor: all of it, a word, or a part of a path.
+//! Takes the ghost text behind the cursor: all of it, a word, or a part of a path.
 
 use crate::chain::{Action, Acts, Module, View};
 
@@ -7,7 +7,7 @@ use crate::chain::{Action, Acts, Module, View};
 #[derive(Debug, Default)]
 pub struct Ghost;
 
-/// How much of a tail is taken.
+/// The part of the ghost text that an action takes.
 fn taken(tail: &str, action: Action) -> &str {
     let stops = match action {
         Action::Accept => return tail,
@@ -15,7 +15,7 @@ fn taken(tail: &str, action: Action) -> &str {
         Action::AcceptPart => " \t/=:,",
         _ => return "",
     };
-    // What stops it in front is taken along; of a part, what stops it behind, too.
+    // Stop characters in front of the text are taken, too. For a part of a path, the one behind it is also taken.
     let begun = tail.find(|character| !stops.contains(character)).unwrap_or(tail.len());
     let rest = tail.get(begun..).unwrap_or_default();
     let end = rest.find(|character| stops.contains(character)).map_or(tail.len(), |end| begun + end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was typed before: ghost text, a list to pick from, and remembering.
+//! Suggests earlier lines as ghost text and in a pick list, and remembers new lines.
 
 use crate::chain::{Action, Acts, Ended, Flow, Module, View};
 use crate::foreground::Layer;
@@ -17,21 +17,21 @@ pub struct History {
     loading: Option<Loading>,
     writer: Option<Writer>,
     privacy: Privacy,
-    /// From how many bytes on there is ghost text; `None`: never.
+    /// The number of bytes from which on there is ghost text; `None`: there is none.
     from: Option<usize>,
-    /// Whether there is a list to pick from.
+    /// Whether there is a pick list.
     picks: bool,
     open: Vec<String>,
     host: String,
     user: String,
     session: String,
     current: Option<(Id, Entry)>,
-    /// The kernel has said where it leads.
+    /// The kernel has named the program that took the terminal.
     seen: bool,
 }
 
 impl History {
-    /// With the store in a state directory, and what shells have kept themselves.
+    /// The module with the store in a state directory, and with the shells' own history files.
     #[must_use]
     pub fn with_store(state: &Path, privacy: Privacy) -> Self {
         let file = state.join("history.sqlite");
@@ -43,7 +43,7 @@ impl History {
         history
     }
 
-    /// Of what is there, without a store.
+    /// The module with an existing index, without a store.
     #[must_use]
     pub fn of(index: Index, privacy: Privacy) -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -63,7 +63,7 @@ impl History {
         }
     }
 
-    /// What of it is wanted.
+    /// Sets which of its functions are on.
     pub fn show(&mut self, ghost_from: Option<usize>, picks: bool) {
         self.from = ghost_from;
         self.picks = picks;
@@ -78,7 +78,7 @@ impl History {
     }
 }
 
-/// Shells' own files.
+/// The shells' own history files.
 fn own_files() -> Vec<(Kind, PathBuf)> {
     let Some(home) = std::env::var_os("HOME").map(PathBuf::from) else { return Vec::new() };
     vec![
@@ -114,7 +114,7 @@ impl Module for History {
                     .ok()
                     .and_then(|index| open.get(index));
                 let Some(line) = line else { return Flow::Swallow };
-                // To the end, and all of it away.
+                // Moves to the line's end and deletes the line.
                 acts.type_text("\x05\x15");
                 acts.type_text(line);
                 Flow::Replace
@@ -149,7 +149,7 @@ impl Module for History {
     fn started(&mut self, line: &str, view: &View<'_>) {
         self.current = None;
         self.seen = false;
-        // What is typed to somebody else isn't this shell's history.
+        // Text that is typed to another program isn't this shell's history.
         if view.foreground.is_foreign()
             || view.incognito
             || line.trim().is_empty()
@@ -163,7 +163,7 @@ impl Module for History {
             host: self.host.clone(),
             user: self.user.clone(),
             session: self.session.clone(),
-            // Until the kernel says better; many end before it is asked.
+            // A guess until the kernel reports the layers. Many commands end before the kernel is asked.
             context: Layer::of_line(line).map(|layer| layer.to_string()).unwrap_or_default(),
             started: now(),
             duration: None,
@@ -177,8 +177,8 @@ impl Module for History {
     }
 
     fn foreground(&mut self, view: &View<'_>) {
-        // The first step away from here is what the line was for. That none is seen says less than the line's words: the
-        // command may have ended before.
+        // The first layer that is seen is what the line was for. Seeing none proves less than the line's words, because
+        // the command may have ended before.
         if let Some((_, entry)) = self.current.as_mut().filter(|_| !self.seen && view.foreground.is_foreign())
         {
             self.seen = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines that aren't remembered.
+//! Switches incognito on and off: lines aren't remembered while it is on.
 
 use crate::chain::{Action, Acts, Module, View};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys that mean actions. They are the shell's as long as nobody can do what they mean.
+//! Keys that are bound to actions. If no module can do the action, the key goes to the shell.
 
 use crate::chain::{Action, Acts, Flow, Module, View};
 use crate::key::{Chord, Input};
@@ -11,13 +11,13 @@ pub struct Keymap {
 }
 
 impl Keymap {
-    /// Of these keys.
+    /// The module with these bindings.
     #[must_use]
     pub fn new(keys: &[(Chord, Action)]) -> Self {
         Self { keys: keys.into() }
     }
 
-    /// What a key means.
+    /// The action that a key is bound to.
     #[must_use]
     pub fn find(&self, chord: Chord) -> Option<Action> {
         self.keys.iter().find(|(key, _)| *key == chord).map(|(_, action)| *action)

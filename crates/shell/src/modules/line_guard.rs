@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Asks before a line does harm.
+//! The line guard: asks before a line does harm.
 
 use crate::chain::{Acts, Module, Ruling, View};
 use crate::classify::model::Opinion;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// A second Enter that comes sooner was meant for something else, or isn't a person's.
+/// A second Enter that comes sooner was meant for something else, or doesn't come from a person.
 const THOUGHT: Duration = Duration::from_millis(300);
 
 /// The module.
@@ -23,24 +23,24 @@ const THOUGHT: Duration = Duration::from_millis(300);
 pub struct LineGuard {
     classifier: Classifier,
     context: Context,
-    /// The line that was asked about, and when.
+    /// The line that the user was asked about, and when.
     asked: Option<(String, Instant)>,
-    /// Who makes lines scopes.
+    /// The link with palisaded, which makes scopes of lines.
     link: Option<Rc<RefCell<Link>>>,
-    /// Who counts.
+    /// Where rulings are counted.
     tally: Option<Rc<Tally>>,
     scope: Scope,
-    /// Rules that were confirmed once.
+    /// The rules that were confirmed once in this session.
     confirmed: HashSet<String>,
-    /// Where trusted lines are.
+    /// The directory of the trusted lines.
     state: Option<PathBuf>,
 }
 
 impl LineGuard {
-    /// By these settings.
+    /// The guard with these settings.
     ///
     /// # Errors
-    /// When a rule of the user's can't be meant.
+    /// When a rule of the user's is invalid.
     pub fn new(settings: &Settings) -> Result<Self, RuleError> {
         let context = Context { root: rustix::process::geteuid().is_root(), ..Context::default() };
         let classifier = Classifier::new(settings)?;
@@ -56,21 +56,21 @@ impl LineGuard {
         })
     }
 
-    /// Has lines made scopes.
+    /// Makes a scope of each line.
     #[must_use]
     pub fn with_link(mut self, link: Rc<RefCell<Link>>) -> Self {
         self.link = (self.scope != Scope::Off).then_some(link);
         self
     }
 
-    /// Has rulings counted.
+    /// Counts rulings in this tally.
     #[must_use]
     pub fn with_tally(mut self, tally: Rc<Tally>) -> Self {
         self.tally = Some(tally);
         self
     }
 
-    /// Counts a ruling, unless nothing is to be remembered.
+    /// Counts a ruling, unless incognito is on.
     fn count(&self, ruling: counts::Ruling, rule: &str, view: &View<'_>) {
         if let Some(tally) = self.tally.as_ref().filter(|_| !view.incognito) {
             let line = Some(view.line.text().to_owned());
@@ -88,14 +88,14 @@ impl LineGuard {
     fn run(&mut self, verdict: &Verdict) -> Ruling {
         self.context.session.note(verdict);
         if !verdict.of_scopes {
-            // What was warned of or asked about is told of in any profile.
+            // Lines that caused a warning or a question are reported in every profile.
             let suspect = verdict.level >= Level::Warn;
             self.mark(&verdict.command, if suspect { scope::Verdict::Warn } else { scope::Verdict::Watch });
         }
         Ruling::Run
     }
 
-    /// Has the line made a scope, by the name of its first command.
+    /// Makes a scope of the line, labelled with the name of its first command.
     fn mark(&self, command: &str, verdict: scope::Verdict) {
         if let Some(link) = &self.link {
             link.borrow_mut().run(Wanted {
@@ -130,7 +130,8 @@ impl Module for LineGuard {
         }
     }
 
-    /// The kernel holds it like any other line; whether it is of scopes nobody can say.
+    /// The line's text is unknown. The line gets a scope as every other line does: it can't be known whether it only
+    /// asks about scopes.
     fn unread(&mut self, _view: &View<'_>) {
         self.asked = None;
         self.mark("?", scope::Verdict::Watch);
@@ -174,7 +175,7 @@ impl Module for LineGuard {
                 if again {
                     self.count(counts::Ruling::Confirmed, &rule, view);
                     self.confirmed.insert(rule);
-                    // The question is answered: it isn't to stand below the next line, too.
+                    // The question is answered, so it must not stay below the next line.
                     acts.say("");
                     return self.run(&verdict);
                 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is on the screen, as asciicast version 2: what asciinema plays.
+//! Records the screen as asciicast version 2, the format of asciinema.
 //!
-//! Only output is written, so a password that isn't echoed can't be in it.
+//! Only output is recorded. So a password that isn't echoed is never in the recording.
 
 use crate::chain::Module;
 use std::fs::File;
@@ -13,13 +13,13 @@ use std::time::Instant;
 pub struct Recorder {
     file: BufWriter<File>,
     begun: Instant,
-    /// The beginning of a character whose end hasn't come.
+    /// The bytes of a character that isn't complete yet.
     partial: Vec<u8>,
     failed: Option<io::Error>,
 }
 
 impl Recorder {
-    /// Begins a recording of a screen of that size.
+    /// Begins a recording of a screen of this size.
     ///
     /// # Errors
     /// When the file can't be written.
@@ -58,7 +58,7 @@ impl Recorder {
     }
 }
 
-/// Appends a text as JSON.
+/// Appends a text as a JSON string.
 fn quote(text: &str, into: &mut String) {
     into.push('"');
     for character in text.chars() {
@@ -77,7 +77,7 @@ fn quote(text: &str, into: &mut String) {
     into.push('"');
 }
 
-/// How the chain knows it.
+/// The module's name in the chain.
 pub const NAME: &str = "record";
 
 impl Module for Recorder {

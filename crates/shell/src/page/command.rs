@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which command a line is about, for counting: at a glance, not as the guard reads it.
+//! Finds the command that a line is about, for counting. It is simpler than the guard's reading.
 
-/// Programs that run what follows.
+/// Programs that run the command after them.
 const WRAPPERS: &[&str] = &[
     "sudo", "doas", "env", "time", "nohup", "nice", "exec", "command", "builtin", "noglob", "then", "do", "!",
 ];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What there is to say, at one moment.
+//! The data of the page, at one moment.
 
 use super::command;
 use crate::counts::{self, Counts};
@@ -8,26 +8,26 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// So many of each are named.
+/// The length of each table.
 const MOST: usize = 10;
-/// So many entries, the newest, are looked at for how long they took.
+/// The number of newest entries among which the slowest ones are searched.
 const LOOKED_AT: usize = 100_000;
 
-/// Something, and how often.
+/// A thing and how often it occurred.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Often {
-    /// What.
+    /// The thing.
     pub what: String,
     /// How often.
     pub count: u64,
 }
 
-/// A line that took long.
+/// A command that took long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Slow {
     /// The line.
     pub line: String,
-    /// Where it was run.
+    /// The directory in which it ran.
     pub directory: String,
     /// When, in nanoseconds since 1970, UTC.
     pub started: i64,
@@ -40,28 +40,28 @@ pub struct Slow {
 /// What happened in the shell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Facts {
-    /// Of this time, in nanoseconds since 1970, UTC.
+    /// The time of this data, in nanoseconds since 1970, UTC.
     pub time: i64,
-    /// What was counted.
+    /// The counts.
     pub counts: Counts,
-    /// Entries of the history.
+    /// The number of entries in the history.
     pub entries: u64,
-    /// Of these, those that ended with another code than 0.
+    /// Of these, the entries that ended with another code than 0.
     pub failed: u64,
-    /// Of these, those that were imported.
+    /// Of these, the imported entries.
     pub imported: u64,
     /// The commands used most.
     pub commands: Vec<Often>,
     /// The directories used most.
     pub directories: Vec<Often>,
-    /// What took longest, of the newest hundred thousand entries.
+    /// The slowest commands among the newest hundred thousand entries.
     pub slowest: Vec<Slow>,
-    /// What can't be told, and why.
+    /// What can't be shown, and why.
     pub problems: Vec<String>,
 }
 
 impl Facts {
-    /// Reads them from a state directory. What can't be read is a problem among them.
+    /// Reads the data from a state directory. What can't be read is recorded as a problem.
     #[must_use]
     pub fn read(state: &Path) -> Self {
         let mut facts = Self { time: now(), ..Self::default() };
@@ -116,7 +116,7 @@ impl Facts {
     }
 }
 
-/// The most frequent, those of the same number by name.
+/// The most frequent ones. Equally frequent ones are ordered by name.
 fn most(all: impl Iterator<Item = (String, u64)>) -> Vec<Often> {
     let mut all: Vec<Often> = all.map(|(what, count)| Often { what, count }).collect();
     all.sort_by(|one, other| (other.count, &one.what).cmp(&(one.count, &other.what)));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page: one table or row of numbers after the other, without a script. Texts come in through [`text`] only.
+//! Writes the page as HTML: tables and rows of numbers, without a script. Texts enter only through [`text`].
 
 use super::{Facts, Often};
 use crate::counts::Ruling;
 use core::fmt::Write;
 use palisade_protocol::date;
 
-/// How it looks.
+/// The style sheet.
 pub(super) const STYLE: &str = include_str!("style.css");
-/// More of a text isn't shown, in characters.
+/// Longer texts are cut, in characters.
 const LONGEST: usize = 160;
 const SECOND: i64 = 1_000_000_000;
 
-/// The page for what there is to say.
+/// The page for this data.
 #[must_use]
 pub fn page(facts: &Facts) -> String {
     let mut html = String::with_capacity(16 << 10);
@@ -49,7 +49,7 @@ fn add(html: &mut String, arguments: core::fmt::Arguments<'_>) {
     let _infallible = html.write_fmt(arguments);
 }
 
-/// The sums, in large.
+/// The sums, in large type.
 fn numbers(html: &mut String, facts: &Facts) {
     let counts = &facts.counts;
     let of = |part: u64, all: u64, word: &str| match percent(part, all) {
@@ -105,7 +105,7 @@ fn latest(html: &mut String, facts: &Facts) {
     html.push_str("</table>\n</section>\n");
 }
 
-/// The rules that had most to say.
+/// The rules that caused the most rulings.
 fn rules(html: &mut String, facts: &Facts) {
     const MOST: usize = 20;
     let mut rules: Vec<_> = facts.counts.rules.iter().collect();
@@ -140,7 +140,7 @@ fn rules(html: &mut String, facts: &Facts) {
     html.push_str("</section>\n");
 }
 
-/// What was used most, with a bar each.
+/// A table of the most frequent things, with a bar for each.
 fn often(html: &mut String, title: &str, what: &str, all: &[Often]) {
     add(html, format_args!("<section>\n<h2>{title}</h2>\n"));
     let Some(most) = all.first().map(|first| first.count.max(1)) else {
@@ -170,7 +170,7 @@ fn often(html: &mut String, title: &str, what: &str, all: &[Often]) {
     html.push_str("</table>\n</section>\n");
 }
 
-/// What took longest.
+/// The table of the slowest commands.
 fn slowest(html: &mut String, facts: &Facts) {
     html.push_str("<section class=\"wide\">\n<h2>What took longest</h2>\n");
     if facts.slowest.is_empty() {
@@ -198,8 +198,8 @@ fn slowest(html: &mut String, facts: &Facts) {
     html.push_str("</table>\n</section>\n");
 }
 
-/// A text as markup that shows it and nothing else: what markup is made of is escaped, and so is what isn't to be seen,
-/// or changes the direction of what is.
+/// A text as HTML that shows exactly this text. Escapes the characters of HTML markup, hidden characters, and
+/// characters that change the direction of writing.
 pub(super) fn text(text: &str) -> String {
     let mut html = String::with_capacity(text.len() + 16);
     for (count, letter) in text.trim_end().chars().enumerate() {
@@ -242,7 +242,7 @@ fn percent(part: u64, all: u64) -> Option<String> {
     Some(format!("{}.{} %", tenths / 10, tenths % 10))
 }
 
-/// A duration in nanoseconds, for people.
+/// A duration in nanoseconds, for display.
 fn lasted(nanoseconds: i64) -> String {
     let tenths = nanoseconds / (SECOND / 10);
     match tenths / 10 {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! As <https://prometheus.io/docs/instrumenting/exposition_formats/> has it. What was typed isn't in it.
+//! Writes metrics in the format of <https://prometheus.io/docs/instrumenting/exposition_formats/>. They contain nothing
+//! that was typed.
 
 use super::Facts;
 use crate::counts::Ruling;
 use core::fmt::Write;
 use palisade_http::Served;
 
-/// All numbers; those of the page itself if there is one.
+/// All metrics; with `served`, also those of the page's server.
 #[must_use]
 pub fn prometheus(facts: &Facts, served: Option<&Served>) -> String {
     let counts = &facts.counts;
@@ -61,7 +62,7 @@ fn head(text: &mut String, name: &str, what: &str) {
     let _infallible = writeln!(text, "# HELP {name} {what}.\n# TYPE {name} counter");
 }
 
-/// The value of a label.
+/// The escaped value of a label.
 fn label(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

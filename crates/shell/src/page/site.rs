@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the page's server gives to processes of this machine that know the secret in the page's address.
+//! The page's server: it answers processes of this machine that know the secret in the page's address.
 
 use super::{Facts, markup, metrics};
 use palisade_http::{Response, Served, Server, Site};
@@ -8,37 +8,37 @@ use std::io::{self, Read};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// Why there is no page.
+/// Why the page can't be served.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// The port can't be had.
+    /// The port isn't available.
     #[error("can't listen on 127.0.0.1:{port}: {source}")]
     Listen {
-        /// Which; 0: any.
+        /// The port; 0 means any.
         port: u16,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// There is no secret.
+    /// No secret could be made.
     #[error("can't make a secret for the page's address: {0}")]
     Secret(#[source] io::Error),
 }
 
-/// The page, listening.
+/// The page's server, listening.
 #[derive(Debug)]
 pub struct Page {
     server: Server,
     secret: Secret,
 }
 
-/// What is given to processes that know the token.
+/// The content for clients that know the token.
 #[derive(Debug)]
 struct Secret {
     token: String,
     state: PathBuf,
 }
 
-/// What a path names, behind the token.
+/// What a path names, after the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Thing {
     Page,
@@ -48,7 +48,8 @@ pub(super) enum Thing {
 }
 
 impl Page {
-    /// Listens on the loopback device; on any port if it is 0. What is said is what is in the state directory then.
+    /// Listens on the loopback device, on any port if `port` is 0. Each answer shows the present content of the state
+    /// directory.
     ///
     /// # Errors
     /// [`PageError`].
@@ -63,13 +64,13 @@ impl Page {
         Ok(Self { server, secret: Secret { token, state: state.to_owned() } })
     }
 
-    /// The address, with the secret in it.
+    /// The page's address, with the secret in it.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/{}/", self.server.address(), self.secret.token)
     }
 
-    /// Answers for as long as the process lives.
+    /// Answers requests until the process ends.
     pub fn serve(self) -> ! {
         self.server.serve(self.secret)
     }
@@ -80,7 +81,7 @@ impl Site for Secret {
 
     fn find(&self, path: &str) -> Option<Thing> {
         let (token, name) = path.strip_prefix('/')?.split_once('/')?;
-        // Nothing is said to who doesn't know the secret.
+        // A client that doesn't know the secret gets no content.
         if !same(token, &self.token) {
             return None;
         }
@@ -109,7 +110,7 @@ impl Site for Secret {
     }
 }
 
-/// Whether a secret is the right one, in a time that doesn't tell how much of it is.
+/// Compares a secret in constant time: the time doesn't depend on how much of it is right.
 fn same(given: &str, token: &str) -> bool {
     given.len() == token.len()
         && given.bytes().zip(token.bytes()).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0

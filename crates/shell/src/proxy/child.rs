@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The shell behind the pseudo-terminal, and the recording of what it prints.
+//! Starts the shell behind the pseudo-terminal, and the recording of its output.
 
 use super::{Options, ProxyError};
 use crate::mark::Nonce;
@@ -40,7 +40,7 @@ pub(super) fn start_shell(
     writer.write_all(nonce.digits()).map_err(ProxyError::Nonce)?;
     drop(writer);
     let reader = OwnedFd::from(reader);
-    // Who gives arguments may want no start-up files at all.
+    // With arguments, the user may want no start-up files at all.
     let asked = if options.arguments.is_empty() {
         let program = std::env::current_exe().map_err(failed)?;
         Asked::of(&options.shell, &program, &options.state).unwrap_or_default()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which modules there are, as the settings ask for; again when these change.
+//! Builds the chain of modules that the settings ask for, and rebuilds it when the settings change.
 
 use super::Session;
 use crate::chain::{Chain, Module};
@@ -21,7 +21,7 @@ fn privacy(settings: &Settings) -> Privacy {
 }
 
 impl Session<'_> {
-    /// Puts the modules in that the settings ask for.
+    /// Installs the modules that the settings ask for.
     pub(super) fn set(&mut self, engine: &mut Engine, settings: &Settings) {
         let mut modules: Vec<Box<dyn Module>> = Vec::new();
         let mut kept: Vec<Box<dyn Module>> = ["history", "guard", counts::NAME]
@@ -30,7 +30,8 @@ impl Session<'_> {
             .filter_map(|mut module| module.renew(settings).then_some(module))
             .collect();
         let mut keep = |name| Some(kept.remove(kept.iter().position(|module| module.name() == name)?));
-        // Who wants no history wants no numbers. In front: it counts what others keep to themselves.
+        // A user who wants no history wants no counts. The module is first, so that it also sees the keys that other
+        // modules keep.
         if !self.options.bare && settings.modules.contains(&Name::History) {
             modules.push(keep(counts::NAME).unwrap_or_else(|| Box::new(self.counting(settings))));
         }
@@ -39,7 +40,7 @@ impl Session<'_> {
                 Name::Keymap => modules.push(Box::new(keymap::Keymap::new(&settings.keys))),
                 Name::Incognito => modules.push(Box::new(incognito::Incognito)),
                 Name::Ghost => modules.push(Box::new(ghost::Ghost)),
-                // What these two have learned since the start is kept.
+                // These two keep what they have learned since the start.
                 Name::History => modules.push(match keep("history") {
                     Some(before) => before,
                     None => Box::new(self.history(settings)),
@@ -63,11 +64,12 @@ impl Session<'_> {
                         Err(error) => engine.say(&format!("palisade: no guard: {error}")),
                     }
                 }
-                // Parts of others: the list is the history's, and what there is to say is theirs.
+                // Parts of other modules: the pick list belongs to the history, and the status text comes from the
+                // modules.
                 Name::Pick | Name::Links | Name::Status => {}
             }
         }
-        // A recording goes on when the settings change.
+        // A recording continues when the settings change.
         let begins = self.recorder.take().map(|recorder| Box::new(recorder) as Box<dyn Module>);
         modules.extend(begins.or_else(|| engine.chain().take(recorder::NAME)));
         let links = !self.options.bare && settings.modules.contains(&Name::Links);
@@ -105,7 +107,7 @@ impl Session<'_> {
         engine.say(&words);
     }
 
-    /// Reads the settings again if they have changed.
+    /// Reads the settings again if the file has changed.
     pub(super) fn heed_settings(&mut self, engine: &mut Engine) {
         let time = time_of(&self.options.settings);
         if time != self.settings_time {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Signals, as something to be polled.
+//! Receives signals in a form that can be polled.
 
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use std::io::{self, Read};
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const ALL: [i32; 8] = [SIGWINCH, SIGCHLD, SIGCONT, SIGTSTP, SIGTERM, SIGHUP, SIGINT, SIGQUIT];
 
-/// Where they are heard.
+/// The stream that becomes readable at a signal, and a flag for each signal.
 pub(super) struct Signals {
     stream: UnixStream,
     came: [Arc<AtomicBool>; ALL.len()],
 }
 
-/// What was heard.
+/// The signals that arrived.
 #[derive(Default)]
 pub(super) struct Heard {
     pub(super) resized: bool,
@@ -32,11 +32,11 @@ impl Signals {
         stream.set_nonblocking(true)?;
         let came: [Arc<AtomicBool>; ALL.len()] = core::array::from_fn(|_| Arc::new(AtomicBool::new(false)));
         for (signal, came) in ALL.into_iter().zip(&came) {
-            // The flag first: who is woken finds it set.
+            // Set the flag first: the loop that is woken must find it set.
             signal_hook::flag::register(signal, Arc::clone(came))?;
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }
-        // The child may have ended before anybody listened.
+        // The child may have ended before the handlers were installed.
         if let Some(came) = came.get(1) {
             came.store(true, Ordering::Relaxed);
         }
@@ -47,7 +47,7 @@ impl Signals {
         self.stream.as_fd()
     }
 
-    /// What was heard since the last time, if anything.
+    /// The signals that arrived since the last call, if there are any.
     pub(super) fn heard(&mut self) -> Option<Heard> {
         if !self.came.iter().any(|came| came.load(Ordering::Relaxed)) {
             return None;

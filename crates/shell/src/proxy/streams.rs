@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where bytes go: to the shell, and to the terminal. Neither is ever waited for.
+//! Writes bytes to the shell and to the terminal. Neither write blocks.
 
 use super::Stream;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Keys that are kept for a shell that doesn't read, in bytes: then no more are read.
+/// The number of bytes of keys that are kept for a shell that doesn't read. After that, no more keys are read.
 const MOST: usize = 64 << 10;
 
-/// Writes as much as goes at once; says how much.
+/// Writes as much as is possible at once. Returns how much.
 fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> usize {
     let mut done = 0;
     while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
@@ -18,14 +18,14 @@ fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> usize {
             Ok(count) => done += count,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => break,
-            // Nobody is left to read it: the next read of ours will say so.
+            // The reading side is gone: our next read reports that.
             Err(_) => return bytes.len(),
         }
     }
     done
 }
 
-/// The shell's end.
+/// The shell's side of the pseudo-terminal.
 pub(super) struct Keyboard {
     outer: OwnedFd,
     waiting: Vec<u8>,
@@ -33,7 +33,7 @@ pub(super) struct Keyboard {
 
 impl Keyboard {
     pub(super) fn of(outer: OwnedFd) -> Self {
-        // If it can't be, we wait with it.
+        // If this fails, writes may block.
         let _set = rustix::io::ioctl_fionbio(&outer, true);
         Self { outer, waiting: Vec::with_capacity(4096) }
     }
@@ -65,14 +65,14 @@ impl Keyboard {
 /// The terminal.
 pub(super) struct Screen<'a> {
     stream: Stream,
-    /// The same terminal, opened anew so as not to block: to change that of the stream would change it for everybody
-    /// who has it.
+    /// The same terminal, opened again in non-blocking mode. Changing the mode of the inherited stream would change it
+    /// for every process that shares it.
     own: Option<OwnedFd>,
     waiting: Vec<u8>,
     _life: core::marker::PhantomData<&'a ()>,
 }
 
-/// What is small is put together before it is written.
+/// Smaller pieces are collected before they are written.
 const SMALL: usize = 1024;
 
 impl Screen<'_> {
@@ -86,7 +86,7 @@ impl Screen<'_> {
         self.own.as_ref().map_or(self.stream, |own| own.as_fd())
     }
 
-    /// Writes it now or, if there is something before it or it is small, soon.
+    /// Writes bytes now. If earlier bytes still wait, or if the piece is small, writes them soon.
     pub(super) fn put(&mut self, bytes: &[u8]) {
         if self.waiting.is_empty() && bytes.len() >= SMALL {
             let done = write(self.fd(), bytes);
@@ -107,7 +107,7 @@ impl Screen<'_> {
         !self.waiting.is_empty()
     }
 
-    /// Writes what is left, and waits a while if it must.
+    /// Writes the remaining bytes, and waits up to a second if it must.
     pub(super) fn finish(&mut self) {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         let patience = Timespec { tv_sec: 1, tv_nsec: 0 };

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What there is to do next.
+//! Waits for the next event.
 
 use super::{SECOND, Session};
 use crate::engine::Engine;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 
-/// What poll has found.
+/// The events that poll has found.
 #[derive(Default)]
 pub(super) struct Ready {
-    /// Time has passed, and nothing else happened.
+    /// The time is over, and nothing else happened.
     pub(super) nothing: bool,
-    /// Palisaded has said something.
+    /// Palisaded has sent something.
     pub(super) link: bool,
     pub(super) keys: bool,
     pub(super) output: bool,
@@ -37,7 +37,7 @@ impl Session<'_> {
         let output =
             when(!self.screen.is_waiting(), PollFlags::IN) | when(self.shell.is_waiting(), PollFlags::OUT);
         let link = self.link.borrow();
-        // Who isn't there is the shell, of which nothing is wanted here.
+        // A missing connection is replaced by the shell's descriptor, for which no event is requested here.
         let nobody = (self.shell.fd(), PollFlags::empty());
         let [ask, watch] = link.polled().map(|talk| talk.unwrap_or(nobody));
         let mut sets = [
@@ -73,7 +73,7 @@ impl Session<'_> {
         Ok(ready)
     }
 
-    /// The tick that follows is the last until something happens.
+    /// Makes the next tick due. It is the last one until something happens.
     fn tick_due(&mut self) {
         self.ticked = self.ticked.checked_sub(SECOND).unwrap_or(self.ticked);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The window's size, and what of it the shell has.
+//! Handles the window's size, and tells the shell its part of the window.
 
 use super::Session;
 use crate::engine::Engine;
@@ -14,12 +14,12 @@ impl Session<'_> {
         }
     }
 
-    /// Tells the shell the size of what it has of the window.
+    /// Tells the shell the size of its part of the window.
     pub(super) fn tell_size(&self, engine: &Engine) {
         let Ok(mut size) = tcgetwinsize(rustix::stdio::stdout()) else { return };
         let (_, rows) = engine.inner_size();
         if rows != size.ws_row {
-            // The height in pixels is that of these rows, too.
+            // The height in pixels must belong to the same rows.
             let pixels = u32::from(size.ws_ypixel) * u32::from(rows) / u32::from(size.ws_row.max(1));
             size.ws_ypixel = u16::try_from(pixels).unwrap_or(size.ws_ypixel);
             size.ws_row = rows;

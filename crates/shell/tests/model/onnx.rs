@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes small ONNX files: the fields of onnx.proto that are needed, as protocol buffers have them.
+//! Writes small ONNX files: only the necessary fields of onnx.proto, encoded as protocol buffers.
 
 /// A node's operator, its inputs and its output.
 pub(crate) type Node<'a> = (&'a str, &'a [&'a str], &'a str);
 
-/// Numbers by name, with their shape.
+/// A named tensor with its shape.
 #[derive(Clone)]
 pub(crate) struct Tensor {
     pub(crate) name: &'static str,
@@ -12,7 +12,7 @@ pub(crate) struct Tensor {
     pub(crate) numbers: Vec<f32>,
 }
 
-/// The file: from `line` of a shape and a kind of numbers to `score`.
+/// An ONNX file with the input `line`, of this shape and kind of numbers, and the output `score`.
 pub(crate) fn file(
     kind: u64,
     input: &[u64],
@@ -51,12 +51,12 @@ pub(crate) fn file(
     model
 }
 
-/// The kinds of numbers.
+/// The kinds of numbers in ONNX.
 pub(crate) const FLOAT: u64 = 1;
 #[allow(dead_code, reason = "one of the tests has models that are wrong")]
 pub(crate) const INT64: u64 = 7;
 
-/// `sigmoid(line · weights + bias)`: weights are 0 but at some places.
+/// `sigmoid(line · weights + bias)`. All weights except these are 0.
 pub(crate) fn logistic(length: usize, weights: &[(usize, f32)], bias: f32) -> Vec<u8> {
     let mut numbers = vec![0.0; length];
     weights.iter().for_each(|(place, weight)| numbers[*place] = *weight);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files by their handles (`open_by_handle_at(2)`).
+//! Identifies and opens files by their handles (`open_by_handle_at(2)`).
 
 use crate::raw;
 use rustix::io::{Errno, Result};
@@ -10,17 +10,17 @@ const LONGEST: usize = 128;
 /// `struct file_handle` before its bytes.
 const HEAD: usize = 8;
 
-/// A file's name to its file system, which outlives its paths.
+/// A file system's own identifier of a file. It stays valid when the file's paths change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
-    /// Which file system, as `statfs(2)` tells it (`f_fsid`).
+    /// The file system, as `statfs(2)` returns it (`f_fsid`).
     pub filesystem: [u32; 2],
     kind: i32,
     bytes: Vec<u8>,
 }
 
 impl Handle {
-    /// Reads `fsid` and `struct file_handle`; nothing if they aren't whole.
+    /// Reads `fsid` and `struct file_handle`; `None` if the bytes are incomplete.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| -> Option<[u8; 4]> { bytes.get(at..at + 4)?.try_into().ok() };
         let filesystem = [u32::from_ne_bytes(word(0)?), u32::from_ne_bytes(word(4)?)];
@@ -32,7 +32,7 @@ impl Handle {
 }
 
 impl Handle {
-    /// That of an open file, one that was opened without rights to its content included.
+    /// The handle of an open file. The file may be open without rights to its content.
     ///
     /// # Errors
     /// `EOPNOTSUPP` where files have no handles.
@@ -63,8 +63,8 @@ struct FileHandle {
     bytes: [u8; LONGEST],
 }
 
-/// Opens a file by its handle, without rights to its content (`O_PATH`): nobody is asked about that. `mount` is any
-/// open file of its file system.
+/// Opens a file by its handle, without rights to its content (`O_PATH`): such an open causes no fanotify question.
+/// `mount` is any open file of its file system.
 ///
 /// # Errors
 /// `ESTALE` if it is gone; `EPERM` without `CAP_DAC_READ_SEARCH`.
@@ -77,7 +77,7 @@ pub fn open_handle(mount: BorrowedFd<'_>, handle: &Handle) -> Result<OwnedFd> {
     let arguments = [raw::arg(mount.as_raw_fd()), (&raw const file) as usize, flags, 0, 0, 0];
     // SAFETY: needed because rustix has no handles. Sound: the structure outlives the call and holds `length` bytes.
     let opened = unsafe { raw::syscall(libc::SYS_open_by_handle_at, arguments) }?;
-    // SAFETY: needed to own what the kernel returned. Sound: the descriptor is new and nobody else's.
+    // SAFETY: needed to own what the kernel returned. Sound: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(RawFd::try_from(opened).map_err(|_| Errno::BADF)?) })
 }
 
@@ -95,7 +95,7 @@ mod tests {
         };
         let root = std::fs::File::open("/bin")?;
         match open_handle(root.as_fd(), &handle) {
-            // Not everybody may.
+            // An unprivileged user may not open by handle.
             Err(Errno::PERM) => {}
             again => {
                 let (one, other) = (rustix::fs::fstat(again?)?, rustix::fs::fstat(&file)?);

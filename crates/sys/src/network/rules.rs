@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rules of nftables, as the kernel is told them (`linux/netfilter/nf_tables.h`).
+//! The nftables rules of a filtered network, as netlink messages (`linux/netfilter/nf_tables.h`).
 
 use super::{DNS, PORT};
 use crate::netlink::Messages;
@@ -62,7 +62,8 @@ pub(super) fn rules() -> Messages {
     messages.message(nft::NEW_TABLE, nft::CREATE, &fixed, |message| {
         message.text(1, TABLE);
     });
-    // Refused on its way in, not out, where who sends would be told `EPERM`: programs know what to make of an ICMP error.
+    // Refused on the way in, not on the way out. On the way out the sender would get `EPERM`, but programs handle an
+    // ICMP error.
     let chains = [(LEAD, c"nat", nft::LOCAL_OUT, nft::BEFORE), (REFUSE, c"filter", nft::LOCAL_IN, 0)];
     for (name, kind, hook, priority) in chains {
         messages.message(nft::NEW_CHAIN, nft::CREATE, &fixed, |message| {

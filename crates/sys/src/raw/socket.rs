@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sockets by number: making them, what they are called, messages with what comes beside.
+//! Sockets by number: making them, naming them, and sending and receiving messages with control data.
 
 use super::{Fd, Result, arg, close, number, syscall};
 use core::ffi::CStr;
@@ -9,7 +9,7 @@ pub(crate) fn socket(family: i32, kind: i32) -> Result<Fd> {
     call!(libc::SYS_socket, family, kind | libc::SOCK_CLOEXEC, 0usize).map(number)
 }
 
-/// A socket on which the kernel is told things; `protocol` is one of `NETLINK_*`.
+/// A socket for messages to the kernel; `protocol` is one of `NETLINK_*`.
 pub(crate) fn netlink_socket(protocol: i32) -> Result<Fd> {
     call!(libc::SYS_socket, libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol).map(number)
 }
@@ -58,7 +58,7 @@ pub(crate) fn with_address<T>(address: &std::net::SocketAddr, use_it: impl FnOnc
     }
 }
 
-/// The kernel's `struct user_msghdr`; C libraries have their own ideas of its lengths.
+/// The kernel's `struct user_msghdr`. C libraries define some lengths with other types.
 #[repr(C)]
 pub(crate) struct Message {
     pub(crate) name: *const u8,
@@ -89,7 +89,7 @@ pub(crate) struct ControlHeader {
 /// Receives what `message` has room for.
 ///
 /// # Safety
-/// Its pointers are null or valid for writing as much as is said beside them.
+/// Its pointers must be null or valid for writing as many bytes as the length beside them says.
 pub(crate) unsafe fn receive_message(socket: Fd, message: &mut Message, flags: i32) -> Result<usize> {
     call!(libc::SYS_recvmsg, arg(socket), &raw mut *message, flags)
 }
@@ -97,7 +97,7 @@ pub(crate) unsafe fn receive_message(socket: Fd, message: &mut Message, flags: i
 /// Sends what `message` points to.
 ///
 /// # Safety
-/// Its pointers are null or valid for reading as much as is said beside them.
+/// Its pointers must be null or valid for reading as many bytes as the length beside them says.
 pub(crate) unsafe fn send_message(socket: Fd, message: &Message, flags: i32) -> Result<usize> {
     call!(libc::SYS_sendmsg, arg(socket), &raw const *message, flags)
 }
@@ -127,7 +127,7 @@ pub(crate) fn send_descriptor(socket: Fd, byte: u8, descriptor: Fd) -> Result<()
     unsafe { send_message(socket, &message, libc::MSG_NOSIGNAL) }.map(drop)
 }
 
-/// Gives a socket of the file tree its name; everybody who can reach it may connect.
+/// Gives a socket its name in the file tree. Every process that can reach the name may connect.
 pub(crate) fn bind(socket: Fd, path: &CStr) -> Result<()> {
     const LONGEST: usize = 108;
     #[repr(C)]
@@ -142,7 +142,7 @@ pub(crate) fn bind(socket: Fd, path: &CStr) -> Result<()> {
     call!(libc::SYS_bind, arg(socket), &raw const address, length).map(drop)
 }
 
-/// Lets a socket be connected to, by as many at once as the kernel allows.
+/// Lets other sockets connect, with as long a queue as the kernel allows.
 pub(crate) fn listen(socket: Fd) -> Result<()> {
     call!(libc::SYS_listen, arg(socket), i32::MAX).map(drop)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Permissions, owners, extended attributes; and how refusals come about and are told.
+//! Changes permissions, owners and extended attributes. Also: how a refusal is decided and reported.
 
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::name_policy::{Operation, Refused};
@@ -18,38 +18,38 @@ use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
 const ATTRIBUTE_NAME: usize = 256;
 const ATTRIBUTE_SIZE: u64 = 64 * 1024;
 
-/// What programs are told; they know it from files that aren't theirs.
+/// The error for a refusal. Programs know it from files that belong to other users.
 const REFUSED: Errno = Errno::ACCESS;
 
-/// What is held from a judgement until the call is made.
+/// The lock that is held from a judgement until the call is made.
 #[expect(dead_code, reason = "held, never looked at")]
 pub(crate) enum Order<'s> {
-    /// Together with others who change names.
+    /// Other calls may make or open names meanwhile.
     Shared(RwLockReadGuard<'s, ()>),
-    /// With nobody else.
+    /// No other call of this sandbox changes a name meanwhile.
     Alone(RwLockWriteGuard<'s, ()>),
 }
 
 impl Shared {
-    /// Names keep their meaning while this is held.
+    /// While the caller holds this, paths keep their meaning.
     pub(crate) fn read_order(&self) -> RwLockReadGuard<'_, ()> {
         self.order.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing inside changes a name while this is held.
+    /// While the caller holds this, no other call inside changes a name.
     pub(crate) fn write_order(&self) -> RwLockWriteGuard<'_, ()> {
         self.order.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Something that is there.
+/// An existing file.
 pub(crate) struct Target {
     object: OwnedFd,
     path: Vec<u8>,
 }
 
 impl Target {
-    /// What a descriptor refers to.
+    /// The file that a descriptor refers to.
     pub(crate) fn of(object: OwnedFd) -> Result<Self, Errno> {
         let path = path_of(object.as_fd())?;
         Ok(Self { object, path })
@@ -69,7 +69,7 @@ impl Target {
 }
 
 impl Worker<'_> {
-    /// Asks the name policy about a name, and tells the launcher if it refuses.
+    /// Asks the name policy about a name, and reports a refusal to the launcher.
     pub(crate) fn permit(
         &self,
         caller: &Caller<'_>,
@@ -90,14 +90,16 @@ impl Worker<'_> {
         if operation.makes() { self.may_begin(path, way) } else { Ok(()) }
     }
 
-    /// Whether git, checking out a commit, is who writes this name, or Mercurial, cloning.
+    /// Whether the writer of this name is git checking out a commit, or Mercurial cloning.
     ///
-    /// Refused, git would stop in the middle and leave a tree, an index and a branch that don't fit each other. So it
-    /// goes on: it gets a file without a name for one that may not be made, and hears that what may not be removed is
-    /// removed. `git status` shows both. Mercurial has cloned all when it writes where from, and would remove the clone;
-    /// a checkout of its own doesn't go on without a file.
+    /// If the broker refused the name, git would stop in the middle and leave a tree, an index and a branch that
+    /// contradict each other. So git continues: where it may not make a file, it gets a file without a name; where it
+    /// may not remove one, it gets a success. `git status` shows both. Mercurial writes `.hg/hgrc` (the address it
+    /// cloned from) last; after a refusal it would remove the whole clone. A checkout by Mercurial doesn't continue
+    /// without a file.
     ///
-    /// A name tells what a program is called, not what it is. Nobody gains anything by it.
+    /// The check uses the process name, which any program can set. That is no gain for an attacker: the protected
+    /// name isn't written in either case.
     pub(crate) fn is_checkout(&self, caller: &Caller<'_>, refused: &Refused) -> bool {
         refused.carried
             && match &*caller.program() {
@@ -107,7 +109,7 @@ impl Worker<'_> {
             }
     }
 
-    /// The same, and tells the launcher.
+    /// Like [`is_checkout`](Self::is_checkout). Also reports the refusal to the launcher.
     pub(crate) fn goes_on(&self, caller: &Caller<'_>, refused: &Refused) -> bool {
         let goes_on = self.is_checkout(caller, refused);
         if goes_on {
@@ -131,7 +133,7 @@ impl Worker<'_> {
         REFUSED
     }
 
-    /// Makes files with the caller's mask from here on.
+    /// Sets this thread's umask to the caller's, for files that it makes from here on.
     pub(crate) fn assume_mask(&self, caller: &Caller<'_>) -> Result<(), Errno> {
         let mask = caller.umask()?;
         if self.umask.replace(mask) != mask {
@@ -140,8 +142,8 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// What a path and flags (`AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`) name; `path` is the number of the argument with the
-    /// path, which is looked at after the flags.
+    /// The file that a path and flags (`AT_SYMLINK_NOFOLLOW`, `AT_EMPTY_PATH`) name. `path` is the index of the
+    /// argument with the path. The flags are checked before the path is read, as in the kernel.
     pub(crate) fn target_at(
         &self,
         caller: &Caller<'_>,
@@ -213,14 +215,14 @@ impl Worker<'_> {
         let group = (group != u32::MAX).then(|| Gid::from_raw(group));
         match rustix::fs::chownat(&target.object, c"", user, group, AtFlags::EMPTY_PATH) {
             Ok(()) => Ok(Outcome::Value(0)),
-            // There is no such user in the sandbox's namespace. Outside of one the kernel says that it isn't allowed, which
-            // programs expect.
+            // The user namespace of the sandbox has no such user. Without a user namespace the kernel answers EPERM,
+            // which programs expect.
             Err(Errno::INVAL) => Err(Errno::PERM),
             Err(errno) => Err(errno),
         }
     }
 
-    /// `setxattr` and its kin.
+    /// `setxattr` and its variants.
     pub(crate) fn set_attribute(
         &self,
         caller: &Caller<'_>,
@@ -235,7 +237,7 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
-    /// `removexattr` and its kin.
+    /// `removexattr` and its variants.
     pub(crate) fn remove_attribute(
         &self,
         caller: &Caller<'_>,
@@ -250,7 +252,7 @@ impl Worker<'_> {
     }
 }
 
-/// An extended attribute that is to be set.
+/// An extended attribute to set.
 pub(crate) struct Attribute {
     name: CString,
     value: Vec<u8>,
@@ -258,7 +260,7 @@ pub(crate) struct Attribute {
 }
 
 impl Attribute {
-    /// From the arguments from `first` on: name, value, size, flags. What is wrong is said in the order of the kernel
+    /// Reads the arguments from `first` on: name, value, size, flags. Errors are checked in the kernel's order
     /// (`setxattr_copy`).
     pub(crate) fn read(caller: &Caller<'_>, first: usize) -> Result<Self, Errno> {
         let flags = XattrFlags::from_bits_retain(caller.unsigned(first + 3));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which sockets were given a name inside: these may be connected to.
+//! Records which sockets got their name inside the sandbox: the command may connect to these.
 //!
-//! What lies at the name afterwards may be another socket: the host's, which another sandbox has moved there meanwhile. So
-//! only one that was born since is remembered, and none where the file system keeps no time of birth. By that time a socket
-//! is also told from a later one that has its inode's number. It is forgotten with its last name.
+//! Another socket may lie at the name later: a socket of the host that another sandbox moved there meanwhile. So only
+//! a socket whose birth time lies after the start of the `bind` is recorded, and none where the file system keeps no
+//! birth time. The birth time also tells a socket from a later one with the same inode number. A socket is forgotten
+//! when it loses its last name.
 
 use crate::broker::identity::{Identity, Moment};
 use crate::broker::resolve::Place;
@@ -13,10 +14,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many sockets are remembered; then the oldest are forgotten, and connecting to them is refused.
+/// How many sockets are remembered. Beyond that the oldest are forgotten, and connecting to them is refused.
 const REMEMBERED: usize = 16 * 1024;
 
-/// Sockets with the oldest first.
+/// The remembered sockets, oldest first.
 struct Remembered {
     limit: usize,
     next: u64,
@@ -48,9 +49,9 @@ impl Remembered {
     }
 }
 
-/// The sockets that were given a name inside.
+/// The sockets that got their name inside.
 pub(crate) struct Bound {
-    /// Whether there was one: most commands have none, and removing a name then costs nothing more.
+    /// Whether there was any. Most commands have none; removing a name then costs nothing more.
     any: AtomicBool,
     sockets: Mutex<Remembered>,
 }
@@ -61,7 +62,7 @@ impl Default for Bound {
     }
 }
 
-/// A socket that loses a name. Its inode isn't used again while this lives.
+/// A socket that is losing a name. While this descriptor is open, the kernel doesn't reuse the inode.
 pub(crate) struct Leaving(OwnedFd);
 
 impl Bound {
@@ -69,7 +70,7 @@ impl Bound {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A socket was given the name `place`; `before` that.
+    /// Records that a socket got the name `place`. `before` is a moment before the `bind`.
     pub(crate) fn add(&self, place: &Place, before: Moment) {
         if let Some((_file, socket)) = open(place).filter(|(_, socket)| socket.is_born_since(before)) {
             self.any.store(true, Ordering::Release);
@@ -77,13 +78,13 @@ impl Bound {
         }
     }
 
-    /// Whether this file is one of them.
+    /// Whether this file is one of the recorded sockets.
     pub(crate) fn has(&self, file: impl AsFd) -> bool {
         let socket = Identity::of(file, c"", FileType::Socket);
         socket.is_some_and(|socket| self.sockets().ages.contains_key(&socket))
     }
 
-    /// To be asked before what is at `place` loses that name; [`left`](Self::left) is told afterwards.
+    /// Call this before the file at `place` loses that name. Pass the result to [`left`](Self::left) afterwards.
     pub(crate) fn leaving(&self, place: &Place) -> Option<Leaving> {
         if !self.any.load(Ordering::Acquire) {
             return None;
@@ -94,7 +95,7 @@ impl Bound {
             .map(|(file, _)| Leaving(file))
     }
 
-    /// Forgets a socket that has no name any more.
+    /// Forgets a socket that has no name left.
     pub(crate) fn left(&self, leaving: Option<Leaving>) {
         let Some(Leaving(file)) = leaving else { return };
         let is_gone = fstat(&file).is_ok_and(|stat| stat.st_nlink == 0);

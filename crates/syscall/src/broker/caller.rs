@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is read of a caller: strings from its memory, its directories, its mask.
+//! Reads a caller's data: strings from its memory, its directories, its umask.
 //!
-//! A caller may be killed at any moment, and its number given to another process. What is read then
-//! is that process's, which the broker can read only if it is in the same sandbox; and whatever is
-//! read is judged. So nobody asks whether the call still waits (`SECCOMP_IOCTL_NOTIF_ID_VALID`):
-//! the answer finds nobody, which is the caller's loss.
+//! A caller may be killed at any moment, and its number may go to another process. The broker then reads that
+//! process's data. It can read only processes of the same sandbox, and it judges whatever it reads. So it doesn't
+//! check whether the call still waits (`SECCOMP_IOCTL_NOTIF_ID_VALID`): if the caller is dead, its answer is dropped.
 
 use crate::broker::Worker;
 use crate::broker::report::Program;
@@ -20,21 +19,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) const PATH_MAX: usize = 4096;
 const PAGE: u64 = 4096;
 
-/// A descriptor to look from: a directory by which a relative path begins.
+/// Flags for a descriptor of a directory from which a relative path is resolved.
 pub(crate) const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 pub(crate) const OBJECT: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Threads remembered, by the low bits of their number.
+/// How many threads are remembered, indexed by the low bits of their number.
 const SLOTS: usize = 64;
-/// Processes whose mask has been changed and is remembered.
+/// How many processes with a changed umask are remembered.
 const MASKS: usize = 32;
 
-/// What is known of callers from earlier calls.
+/// What earlier calls showed about callers.
 pub(crate) struct Callers(Mutex<Known>);
 
 struct Known {
     threads: [Option<Thread>; SLOTS],
-    /// Whether any process has changed its mask: until then all have the command's.
+    /// Whether any process has changed its umask. Until then all processes have the command's.
     masks_differ: bool,
     masks: Vec<Mask>,
     next_mask: usize,
@@ -43,15 +42,15 @@ struct Known {
 #[derive(Clone)]
 struct Thread {
     number: u32,
-    /// `/proc/NUMBER` of the host. It stands for this one thread, never for a later one of the
-    /// same number.
+    /// `/proc/NUMBER` of the host. The descriptor stands for this one thread, never for a later thread with the same
+    /// number.
     directory: Arc<OwnedFd>,
     process: Option<u32>,
 }
 
 struct Mask {
     process: u32,
-    /// As long as this works the process is the same.
+    /// As long as this directory can be read, the process is the same.
     directory: Arc<OwnedFd>,
     value: u32,
 }
@@ -104,19 +103,19 @@ impl<'w> Caller<'w> {
         self.call.arguments.get(index).copied().unwrap_or(0)
     }
 
-    /// Argument `index` where the kernel declares an `int`: the upper half doesn't count.
+    /// Argument `index` where the kernel declares an `int`: the upper half is ignored.
     #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "the low half is meant")]
     pub(crate) fn int(&self, index: usize) -> i32 {
         self.argument(index) as u32 as i32
     }
 
-    /// The same for an `unsigned int`.
+    /// Like [`int`](Self::int), for an `unsigned int`.
     pub(crate) fn unsigned(&self, index: usize) -> u32 {
         self.int(index).cast_unsigned()
     }
 
-    /// Copies the string that argument `index` points to: once, so that what is judged is what is
-    /// used.
+    /// Copies the string that argument `index` points to. It is copied once, so that the judged string is the used
+    /// one.
     ///
     /// # Errors
     /// `EFAULT`; `ENAMETOOLONG` without an end in 4096 bytes; `ENOENT` when it is empty.
@@ -125,7 +124,7 @@ impl<'w> Caller<'w> {
         if path.is_empty() { Err(Errno::NOENT) } else { Ok(path) }
     }
 
-    /// As [`path`](Self::path); may be empty.
+    /// Like [`path`](Self::path), but the string may be empty.
     pub(crate) fn path_or_empty(&self, index: usize) -> Result<CString, Errno> {
         self.string(index, PATH_MAX)
             .map_err(|errno| if errno == Errno::RANGE { Errno::NAMETOOLONG } else { errno })
@@ -138,10 +137,10 @@ impl<'w> Caller<'w> {
         let mut chunk = [0u8; PATH_MAX];
         while bytes.len() < limit {
             let at = address.checked_add(bytes.len() as u64).ok_or(Errno::FAULT)?;
-            // A page at a time: the string may end before a page that can't be read.
+            // Read page by page: the string may end before a page that can't be read.
             let to_page_end = usize::try_from(PAGE - at % PAGE).unwrap_or(PATH_MAX);
             let wanted = to_page_end.min(limit - bytes.len());
-            // Most paths are short, and less is copied faster.
+            // Most paths are short, and copying less is faster.
             let wanted = if bytes.is_empty() { wanted.min(256) } else { wanted };
             let read = notify::read_memory(self.call.thread, at, &mut chunk[..wanted])?;
             if read == 0 {
@@ -161,12 +160,12 @@ impl<'w> Caller<'w> {
         self.memory(self.argument(index), length)
     }
 
-    /// Copies `length` bytes of its memory.
+    /// Copies `length` bytes of the caller's memory.
     pub(crate) fn memory(&self, address: u64, length: usize) -> Result<Vec<u8>, Errno> {
         memory_of(self.call.thread, address, length)
     }
 
-    /// The directory that relative paths begin at, for a call with a directory descriptor.
+    /// The directory from which relative paths are resolved, for a call with a directory descriptor.
     pub(crate) fn base(&self, descriptor: i32) -> Result<OwnedFd, Errno> {
         if descriptor == CWD.as_raw_fd() {
             return self.look(c"cwd", DIRECTORY);
@@ -174,25 +173,25 @@ impl<'w> Caller<'w> {
         self.descriptor(descriptor)
     }
 
-    /// Whether absolute paths begin elsewhere for it than for the sandbox.
+    /// Whether the caller's root directory differs from the sandbox's.
     pub(crate) fn has_other_root(&self) -> Result<bool, Errno> {
         let own = rustix::fs::fstat(&self.look(c"root", DIRECTORY)?)?;
         let whole = rustix::fs::stat(c"/")?;
         Ok((own.st_dev, own.st_ino) != (whole.st_dev, whole.st_ino))
     }
 
-    /// What one of its descriptors refers to, for calls on the open file: those know none that was opened by
-    /// `O_PATH`.
+    /// The file behind one of the caller's descriptors, for calls on an open file. Such calls fail on a descriptor
+    /// that was opened by `O_PATH`.
     pub(crate) fn open_file(&self, number: i32) -> Result<OwnedFd, Errno> {
         let file = self.descriptor(number)?;
         let mut digits = DecimalBuffer::default();
         let path = [b"fd/", digits.write(number.unsigned_abs())].concat();
-        // The mode of its link says what may be done with it.
+        // The mode of the link in `/proc` says how the file may be used.
         let link = rustix::fs::statat(&*self.directory(false)?, &*path, AtFlags::SYMLINK_NOFOLLOW)?;
         if link.st_mode & 0o600 == 0 && self.is_opened_by_path(number)? { Err(Errno::BADF) } else { Ok(file) }
     }
 
-    /// Whether one of its descriptors was opened by `O_PATH`. One for neither reading nor writing, but `ioctl`, looks alike.
+    /// Whether one of the caller's descriptors was opened by `O_PATH`. One for `ioctl` only has the same mode.
     fn is_opened_by_path(&self, number: i32) -> Result<bool, Errno> {
         let mut digits = DecimalBuffer::default();
         let path = [b"fdinfo/", digits.write(number.unsigned_abs())].concat();
@@ -207,7 +206,7 @@ impl<'w> Caller<'w> {
         Ok(flags.is_none_or(|flags| OFlags::from_bits_retain(flags).contains(OFlags::PATH)))
     }
 
-    /// What one of its descriptors refers to.
+    /// The file behind one of the caller's descriptors.
     pub(crate) fn descriptor(&self, number: i32) -> Result<OwnedFd, Errno> {
         if number < 0 {
             return Err(Errno::BADF);
@@ -220,7 +219,8 @@ impl<'w> Caller<'w> {
         self.look(name, OBJECT).map_err(|errno| if errno == Errno::NOENT { Errno::BADF } else { errno })
     }
 
-    /// Whether there is a number for one descriptor more. What can't be told shows when it is given one.
+    /// Whether the caller has a free descriptor number. If that can't be found out, the answer is yes: the attempt
+    /// will show it.
     pub(crate) fn has_room(&self) -> bool {
         let Ok(limit) = notify::limit_of(self.call.thread, Limited::OpenFiles) else { return true };
         let Ok(limit) = u32::try_from(limit) else { return true };
@@ -230,13 +230,13 @@ impl<'w> Caller<'w> {
             let path = [b"fd/", digits.write(number)].concat();
             rustix::fs::statat(&*directory, &*path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
         };
-        // Hardly anybody has the highest; if it is taken, the lowest that isn't is looked for, as the kernel does. (Only
-        // its own descriptors may the broker list.)
+        // Processes rarely use the highest number. If it is in use, search for a free one from the lowest up, as the
+        // kernel does. (The broker can't list the descriptors of other processes.)
         limit > 0 && (!is_taken(limit - 1) || (0..limit).any(|number| !is_taken(number)))
     }
 
-    /// Whether it may make a file grow to `length`. If not it gets the signal that the kernel sends then
-    /// (`inode_newsize_ok`).
+    /// Whether the caller may make a file grow to `length`. If not, the caller gets the signal that the kernel would
+    /// send (`inode_newsize_ok`).
     pub(crate) fn may_grow(&self, file: &OwnedFd, length: u64) -> Result<bool, Errno> {
         let has = u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0);
         let may = length <= has || length <= notify::limit_of(self.call.thread, Limited::FileSize)?;
@@ -247,8 +247,8 @@ impl<'w> Caller<'w> {
         Ok(may)
     }
 
-    /// A directory, by its path from the working directory: in one go, because nearly every call
-    /// needs it.
+    /// A directory, by its path from the caller's working directory. One single open, because nearly every call needs
+    /// it.
     pub(crate) fn in_working_directory(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let mut whole = Vec::with_capacity(path.len() + 5);
         whole.extend_from_slice(b"cwd/");
@@ -259,11 +259,11 @@ impl<'w> Caller<'w> {
         rustix::fs::openat(&*directory, whole, DIRECTORY, Mode::empty())
     }
 
-    /// Opens something of `/proc/THREAD`.
+    /// Opens a file of `/proc/THREAD`.
     fn look(&self, name: &core::ffi::CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
         let directory = self.directory(false)?;
         match rustix::fs::openat(&*directory, name, flags, Mode::empty()) {
-            // Another thread had the number before.
+            // The remembered thread ended, and this one got its number.
             Err(Errno::SRCH | Errno::NOENT) => {
                 let directory = self.directory(true)?;
                 rustix::fs::openat(&*directory, name, flags, Mode::empty())
@@ -297,7 +297,7 @@ impl<'w> Caller<'w> {
         if !shared.callers.known().masks_differ {
             return Ok(shared.umask);
         }
-        // Who changed its mask is remembered, also because it may not have got to it yet.
+        // A changed umask is remembered: the `umask` call may still be under way, and the kernel's value old.
         if let Some((directory, process)) = self.remembered_process()
             && is_alive(directory.as_fd())
             && let Some(value) = self.remembered_mask(process)
@@ -320,7 +320,7 @@ impl<'w> Caller<'w> {
         is_alive(mask.directory.as_fd()).then_some(mask.value)
     }
 
-    /// Notes that the caller is about to set its mask.
+    /// Records that the caller is about to set its umask.
     pub(crate) fn set_umask(&self, value: u32) -> Result<(), Errno> {
         let (process, _before) = self.status()?;
         let directory = self.directory(false)?;
@@ -339,7 +339,7 @@ impl<'w> Caller<'w> {
         Ok(())
     }
 
-    /// The file that it executes; the unknown one if it can't be told, of a program that hides itself, say.
+    /// The file that the caller executes. The unknown program if it can't be found out (undumpable, for example).
     pub(crate) fn executable(&self) -> Program {
         let of = |afresh| -> Result<Program, Errno> {
             let directory = self.directory(afresh)?;
@@ -347,19 +347,19 @@ impl<'w> Caller<'w> {
             let path = rustix::fs::readlinkat(&*directory, c"exe", Vec::new())?.into_bytes();
             Ok(Program { path, device: found.st_dev, inode: found.st_ino })
         };
-        // Another thread may have had the number before.
+        // The remembered thread may have ended, and this one got its number.
         of(false).or_else(|_gone| of(true)).unwrap_or_default()
     }
 
-    /// The number of its process.
+    /// The number of the caller's process.
     pub(crate) fn process(&self) -> Result<u32, Errno> {
         self.status().map(|(process, _mask)| process)
     }
 
-    /// The numbers of its process and thread in the sandbox.
+    /// The numbers of the caller's process and thread inside the sandbox.
     pub(crate) fn numbers_inside(&self) -> Result<(u32, u32), Errno> {
         let text = self.status_text()?;
-        // One number for each PID namespace, from the outermost on.
+        // One number for each PID namespace, the outermost first.
         let innermost =
             |name| -> Option<u32> { field(&text, name)?.split_ascii_whitespace().last()?.parse().ok() };
         innermost(b"\nNStgid:").zip(innermost(b"\nNSpid:")).ok_or(Errno::IO)
@@ -373,7 +373,7 @@ impl<'w> Caller<'w> {
         Ok(text)
     }
 
-    /// Process and mask, from `/proc/THREAD/status`.
+    /// Process number and umask, from `/proc/THREAD/status`.
     fn status(&self) -> Result<(u32, u32), Errno> {
         let text = self.status_text()?;
         let number = |name, radix| u32::from_str_radix(field(&text, name)?, radix).ok();
@@ -398,17 +398,17 @@ impl<'w> Caller<'w> {
         text.strip_suffix(b"\n").unwrap_or(text).to_vec()
     }
 
-    /// The number of its controlling terminal's device and its session, from `/proc/THREAD/stat`.
+    /// The device number of the caller's controlling terminal and the caller's session, from `/proc/THREAD/stat`.
     pub(crate) fn terminal(&self) -> Result<(u32, u32), Errno> {
         let file = self.look(c"stat", OFlags::RDONLY | OFlags::CLOEXEC)?;
         let mut text = [0u8; 512];
         let length = rustix::io::read(&file, &mut text)?;
-        // The name in parentheses may hold anything; what follows the last one is numbers.
+        // The name in parentheses may contain any character. Only numbers follow the last parenthesis.
         let text = &text[..length];
         let after = text.iter().rposition(|byte| *byte == b')').ok_or(Errno::IO)? + 1;
         let text = core::str::from_utf8(&text[after..]).map_err(|_not_text| Errno::IO)?;
         let number = |index: usize| -> Option<i64> { text.split_ascii_whitespace().nth(index)?.parse().ok() };
-        // state, parent, group, session, terminal.
+        // The fields are: state, parent, group, session, terminal.
         let session = number(3).and_then(|number| u32::try_from(number).ok()).ok_or(Errno::IO)?;
         #[expect(
             clippy::cast_possible_truncation,
@@ -420,20 +420,20 @@ impl<'w> Caller<'w> {
     }
 }
 
-/// A line of a `status` file, by its name with the line's beginning: a process chooses its own name,
-/// which comes first, but can't put a line's end into it.
+/// The value of a field in a `status` file. `name` includes the line break before it: the process chooses its own
+/// name, which comes first in the file, but can't put a line break into it.
 pub(crate) fn field<'t>(text: &'t [u8], name: &[u8]) -> Option<&'t str> {
     let start = text.windows(name.len()).position(|window| window == name)? + name.len();
     let end = text[start..].iter().position(|byte| *byte == b'\n')? + start;
     core::str::from_utf8(&text[start..end]).ok().map(str::trim)
 }
 
-/// Whether the thread that a directory of `/proc` stands for is there.
+/// Whether the thread behind a directory of `/proc` still exists.
 fn is_alive(directory: BorrowedFd<'_>) -> bool {
     rustix::fs::openat(directory, c"cwd", OBJECT, Mode::empty()).is_ok()
 }
 
-/// A number in decimal digits, without an allocation; rustix takes it as a path.
+/// Formats a number in decimal without an allocation. rustix accepts the result as a path.
 #[derive(Default)]
 pub(crate) struct DecimalBuffer([u8; 10]);
 
@@ -451,10 +451,10 @@ impl DecimalBuffer {
     }
 }
 
-/// The path by which the kernel knows an open directory or file, as seen from the sandbox's root.
+/// The kernel's path of an open directory or file, as seen from the sandbox's root.
 ///
 /// # Errors
-/// What looking at it gives; `ENAMETOOLONG` for files (not directories) beyond 4095 bytes.
+/// The errors of the lookup; `ENAMETOOLONG` for files (not directories) with a path beyond 4095 bytes.
 pub(crate) fn path_of(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     match short_path_of(file) {
         Err(Errno::NAMETOOLONG) => long_path_of(file)
@@ -467,7 +467,7 @@ fn short_path_of(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let mut digits = DecimalBuffer::default();
     let number = digits.write(file.as_raw_fd().unsigned_abs());
     let mut buffer = [core::mem::MaybeUninit::<u8>::uninit(); PATH_MAX];
-    // The worker's directory is the list of this process's descriptors.
+    // The worker's working directory is the list of the broker's descriptors.
     let (path, _rest) = rustix::fs::readlinkat_raw(CWD, number, &mut buffer)?;
     if path.len() >= PATH_MAX {
         return Err(Errno::NAMETOOLONG);
@@ -475,8 +475,8 @@ fn short_path_of(file: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     Ok(path.to_vec())
 }
 
-/// The path of a directory that is too deep for the kernel to tell: its end is looked up name by name,
-/// in the directories above.
+/// The path of a directory that lies too deep for the kernel to report. The end of the path is found name by name in
+/// the directories above.
 fn long_path_of(directory: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     let mut names: Vec<Vec<u8>> = Vec::new();
     let mut here = rustix::fs::openat(directory, c".", DIRECTORY, Mode::empty())?;
@@ -498,7 +498,7 @@ fn long_path_of(directory: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     Err(Errno::NAMETOOLONG)
 }
 
-/// The name of one directory in the one above it.
+/// The name of a directory in its parent.
 fn name_in(above: &OwnedFd, directory: &OwnedFd) -> Result<Vec<u8>, Errno> {
     let wanted = rustix::fs::fstat(directory)?;
     for entry in list(above.as_fd())? {
@@ -511,7 +511,7 @@ fn name_in(above: &OwnedFd, directory: &OwnedFd) -> Result<Vec<u8>, Errno> {
     Err(Errno::NOENT)
 }
 
-/// What is in a directory of which only the place is known.
+/// The entries of a directory that is open by `O_PATH` only.
 pub(crate) fn list(directory: BorrowedFd<'_>) -> Result<rustix::fs::Dir, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::Dir::new(rustix::fs::openat(directory, c".", flags, Mode::empty())?)

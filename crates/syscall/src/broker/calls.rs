@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which call goes where.
+//! Dispatches each call to the function that handles it.
 
 use crate::broker::attributes::{Attribute, Target, attribute_name};
 use crate::broker::caller::Caller;
@@ -17,13 +17,13 @@ pub(crate) const O_PATH: i32 = 0o10_000_000;
 const AT_REMOVEDIR: u32 = 0x200;
 const AT_SYMLINK_NOFOLLOW: u32 = 0x100;
 
-/// The call's name.
+/// The name of the call.
 pub(crate) fn name_of(call: &Notification) -> &'static str {
     let number = u32::try_from(call.number).unwrap_or(u32::MAX);
     Syscall::from_number(Arch::NATIVE, number).map_or("unknown", Syscall::name)
 }
 
-/// Whether it opens something by `O_PATH`, which overrules every other flag that could make or change anything.
+/// Whether the call opens a file by `O_PATH`. This flag overrules every other flag that could make or change a file.
 pub(crate) fn opens_by_path(call: &Notification) -> bool {
     let flags = match name_of(call) {
         "open" => call.arguments[1],
@@ -39,7 +39,8 @@ pub(crate) fn dispatch(worker: &Worker<'_>, call: &Notification) -> Result<Outco
     let int = |index| caller.int(index);
     let unsigned = |index| caller.unsigned(index);
     match name_of(call) {
-        // Whatever the path is by the time the kernel reads it: by such a descriptor nothing can be done but look.
+        // The path doesn't need a judgement, even if the caller changes it later: such a descriptor can't change the
+        // file.
         "open" | "openat" if opens_by_path(call) => Ok(Outcome::Continue),
         "open" => open(worker, caller, CWD_NUMBER, 0, How::new(int(1), unsigned(2))?),
         "openat" => open(worker, caller, int(0), 1, How::new(int(2), unsigned(3))?),
@@ -94,7 +95,7 @@ fn attributes(worker: &Worker<'_>, caller: &Caller<'_>, name: &str) -> Result<Ou
         "fchownat" => worker.change_owner(caller, (int(0), 1), owner(2), caller.unsigned(4)),
         "fchown" => worker.change_owner_of(caller, &descriptor(caller)?, owner(1)),
         "setxattr" | "lsetxattr" | "fsetxattr" => {
-            // Copied before the kernel looks what they are for.
+            // Copy name and value before the path is resolved: the kernel has this order.
             let attribute = Attribute::read(caller, 1)?;
             worker.set_attribute(caller, &attributed(worker, caller, name)?, &attribute)
         }
@@ -111,12 +112,12 @@ fn attributes(worker: &Worker<'_>, caller: &Caller<'_>, name: &str) -> Result<Ou
     }
 }
 
-/// What the first argument refers to.
+/// The file behind the descriptor in the first argument.
 fn descriptor(caller: &Caller<'_>) -> Result<Target, Errno> {
     Target::of(caller.open_file(caller.int(0))?)
 }
 
-/// What a call on extended attributes is about: the names of those that begin with an `l` mean the link itself.
+/// The file that a call on extended attributes is about. Calls whose names begin with `l` mean the link itself.
 fn attributed(worker: &Worker<'_>, caller: &Caller<'_>, name: &str) -> Result<Target, Errno> {
     let flags = match name.as_bytes().first() {
         Some(b'f') => return descriptor(caller),
@@ -126,7 +127,7 @@ fn attributed(worker: &Worker<'_>, caller: &Caller<'_>, name: &str) -> Result<Ta
     worker.target_at(caller, (CWD_NUMBER, 0), flags)
 }
 
-/// The calls that the broker itself makes, once its threads have started.
+/// The system calls that the broker itself makes once its threads have started.
 pub(crate) const OWN: &[&str] = &[
     "bind",
     "brk",
@@ -220,7 +221,7 @@ pub(crate) const OWN: &[&str] = &[
     "write",
 ];
 
-/// And those that it makes where the time is the policy's.
+/// Further calls that the broker makes when the policy states a time of day.
 pub(crate) const WITH_CLOCK: &[&str] = &["ptrace", "timerfd_settime", "tkill", "wait4"];
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A sandbox's own time of day: its clock is the host's, moved by a constant.
+//! A sandbox's own time of day: the host's clock, moved by a constant.
 //!
-//! What tells the time is answered; what waits until a time is answered when it has come. Timers are the kernel's own,
-//! set to the time on its clock. A futex is the caller's memory, for which nobody else can sleep: its waits are told
-//! that they were woken, after [some milliseconds](waits) at most, and ask again.
+//! The broker answers calls that read the time. It answers calls that wait until a time when that time has come.
+//! Timers are the kernel's own, set to the time on the kernel's clock. A futex lies in the caller's memory, and no
+//! other process can sleep on it: the broker ends such a wait after [some milliseconds](waits) at most, as if the
+//! caller was woken, and the caller waits again.
 
 pub(super) mod programs;
 mod timers;
@@ -20,9 +21,9 @@ const SECOND: i128 = 1_000_000_000;
 /// Nanoseconds since 1970.
 type Nanoseconds = i128;
 
-/// The clock, and who waits for it.
+/// The clock, and the calls that wait for it.
 pub(crate) struct Clock {
-    /// How far it is ahead of the host's.
+    /// How far this clock is ahead of the host's.
     ahead: Nanoseconds,
     waits: Waits,
 }
@@ -37,11 +38,11 @@ const fn nanoseconds(time: &Timespec) -> Nanoseconds {
 /// A clock that tells the time of day.
 #[derive(Clone, Copy)]
 enum TellsDay {
-    /// `CLOCK_REALTIME`, and `CLOCK_REALTIME_ALARM`, which shows the same.
+    /// `CLOCK_REALTIME`, and `CLOCK_REALTIME_ALARM`, which shows the same time.
     Realtime,
-    /// As of the last tick.
+    /// The time of the last tick (`CLOCK_REALTIME_COARSE`).
     Coarse,
-    /// Without leap seconds.
+    /// The time without leap seconds (`CLOCK_TAI`).
     Tai,
 }
 
@@ -56,7 +57,7 @@ impl TellsDay {
     }
 }
 
-/// The host's.
+/// The time on the host's clock.
 fn host(clock: TellsDay) -> Nanoseconds {
     nanoseconds(&match clock {
         TellsDay::Realtime => clock_gettime(ClockId::Realtime),
@@ -66,7 +67,7 @@ fn host(clock: TellsDay) -> Nanoseconds {
     })
 }
 
-/// As the kernel writes it: two words.
+/// A time as the kernel writes it: two words.
 fn timespec(time: Nanoseconds) -> [u8; TIMESPEC] {
     pair(time.div_euclid(SECOND), time.rem_euclid(SECOND))
 }
@@ -79,10 +80,10 @@ fn pair(first: i128, second: i128) -> [u8; TIMESPEC] {
     bytes
 }
 
-/// What such words mean.
+/// The time in such words.
 ///
 /// # Errors
-/// `EINVAL` for what is no time.
+/// `EINVAL` for an invalid time.
 fn read_timespec(bytes: &[u8]) -> Result<Nanoseconds, Errno> {
     let (words, _rest) = bytes.as_chunks::<8>();
     let [seconds, nanoseconds, ..] = words else { return Err(Errno::INVAL) };
@@ -94,9 +95,9 @@ fn read_timespec(bytes: &[u8]) -> Result<Nanoseconds, Errno> {
 }
 
 impl Clock {
-    /// One that shows `start`, in seconds since 1970, now.
+    /// A clock that shows `start` now, in seconds since 1970.
     pub(super) fn starting_at(start: i64) -> Self {
-        // The one that lags behind: none of them shows a time before the start.
+        // Use the clock that lags: so no clock shows a time before the start.
         Self { ahead: i128::from(start) * SECOND - host(TellsDay::Coarse), waits: Waits::default() }
     }
 
@@ -104,7 +105,7 @@ impl Clock {
         host(clock) + self.ahead
     }
 
-    /// Answers a call of those that know the time of day.
+    /// Answers a call that reads or uses the time of day.
     pub(super) fn answer(&self, worker: &Worker<'_>, caller: &Caller<'_>) -> Result<Outcome, Errno> {
         match calls::name_of(caller.call) {
             "clock_gettime" => {
@@ -117,13 +118,13 @@ impl Clock {
                     caller.put(0, &pair(now.div_euclid(SECOND), now.rem_euclid(SECOND) / 1000))?;
                 }
                 if caller.argument(1) != 0 {
-                    // The kernel's own time zone, which nobody sets.
+                    // The kernel's own time zone, which no program sets.
                     caller.put(1, &[0; 8])?;
                 }
                 Ok(Outcome::Value(0))
             }
             "time" => {
-                // As of the last tick.
+                // `time` returns the time of the last tick.
                 let now = self.now(TellsDay::Coarse).div_euclid(SECOND);
                 let now = i64::try_from(now).unwrap_or(i64::MAX);
                 if caller.argument(0) != 0 {
@@ -152,7 +153,7 @@ impl Clock {
         }
     }
 
-    /// `FUTEX_WAIT_BITSET` with a limit on the clock that tells the time of day.
+    /// `FUTEX_WAIT_BITSET` with a limit on the clock that shows the time of day.
     fn futex(&self, worker: &Worker<'_>, caller: &Caller<'_>) -> Result<Outcome, Errno> {
         let limit = read_timespec(&caller.bytes(3, TIMESPEC)?)?;
         let address = caller.argument(0);

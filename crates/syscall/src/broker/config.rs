@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that may be changed if the change is harmless: a repository's own configuration.
+//! Replaces files that may change if the change is harmless: a repository's own configuration.
 //!
-//! git writes `config.lock` and renames it to `config`. The broker reads both, judges the
-//! difference to what was there before the sandbox's first change, and puts a copy of its own in
-//! place: whoever still has the lock file open writes to a file that nobody reads.
+//! git writes `config.lock` and renames it to `config`. The broker reads both files, judges the difference to the
+//! content before the sandbox's first change, and puts its own copy in place. A process that still has the lock file
+//! open writes to a file that no program reads.
 
 use crate::broker::resolve::{Place, c_string};
 use palisade_host::gitconfig::edit;
@@ -17,14 +17,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Larger configurations aren't judged.
+/// Larger configurations are refused without a judgement.
 const LARGEST: u64 = 1 << 20;
 
-/// How the names of copies begin until they are put in place. No broker lets anybody open one: who
-/// had it open would go on writing to it where it is believed.
+/// The prefix of a copy's name until the copy is in place. No broker lets a command open such a file: a process that
+/// had it open could still write to it when git obeys it.
 const ON_ITS_WAY: &str = ".config.palisade-";
 
-/// Whether a name is that of a copy on its way to its place.
+/// Whether a name is that of a copy that isn't in place yet.
 pub(crate) fn is_on_its_way(name: &[u8]) -> bool {
     name.get(..ON_ITS_WAY.len()).is_some_and(|start| start.eq_ignore_ascii_case(ON_ITS_WAY.as_bytes()))
 }
@@ -33,7 +33,7 @@ pub(crate) fn is_on_its_way(name: &[u8]) -> bool {
 pub(crate) enum NotReplaced {
     /// The change isn't harmless, and why.
     Refused(String),
-    /// It couldn't be done.
+    /// The operation failed.
     Failed(Errno),
 }
 
@@ -52,21 +52,21 @@ impl From<Errno> for NotReplaced {
     }
 }
 
-/// What each configuration was like at first, by its path on the host: judged step by step a change
-/// could be cut into harmless pieces.
+/// The first content of each configuration, by its path on the host. Without it a command could split a harmful
+/// change into steps that are harmless one by one.
 #[derive(Default)]
 pub(crate) struct Baselines(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
     baselines: HashMap<Vec<u8>, edit::Baseline>,
-    /// What they keep, in bytes.
+    /// The size of all remembered contents, in bytes.
     size: usize,
 }
 
-/// More configurations than this aren't changed in one launch.
+/// At most this many configurations can be changed in one launch.
 const MOST: usize = 4096;
-/// Nor more than are remembered in so many bytes.
+/// And at most as many as fit into this many bytes.
 const ROOM: usize = 32 << 20;
 
 impl Baselines {
@@ -81,14 +81,14 @@ impl Baselines {
         let known = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let size_before = known.baselines.get(path).map(edit::Baseline::size);
         let others = known.size - size_before.unwrap_or(0);
-        // What was there first, what is there and what is to be.
+        // An upper bound: the first content, the present one and the new one.
         let there = old.map_or(0, <[u8]>::len);
         let most = size_before.unwrap_or(0).max(3 * there) + there + new.len();
         if others + most > ROOM || (size_before.is_none() && known.baselines.len() >= MOST) {
             return Err(NotReplaced::Failed(Errno::NOSPC));
         }
-        // Missing in a repository of the user's it is empty; only where the repository was made
-        // inside is there nothing to compare with.
+        // In a repository of the user's a missing file counts as empty. Only a repository that was made inside has
+        // nothing to compare with.
         let now = match (old, made) {
             (None, false) => Some(&[][..]),
             (old, _) => old,
@@ -103,9 +103,9 @@ impl Baselines {
     }
 }
 
-/// Puts a copy of `from` at `to` and removes `from`, if the change is harmless. `path` is that of
-/// `to` on the host, `made` that its directory was made inside. Nothing inside may change names
-/// meanwhile.
+/// Puts a copy of `from` at `to` and removes `from`, if the change is harmless. `path` is the path of `to` on the
+/// host. `made` says that its directory was made inside. The caller must hold the lock against changes of names
+/// inside.
 pub(crate) fn replace(
     baselines: &Baselines,
     from: &Place,
@@ -118,7 +118,8 @@ pub(crate) fn replace(
     Ok(())
 }
 
-/// Puts a copy of the file that is open as `source` at `to`, if the change is harmless. The rest as for [`replace`].
+/// Puts a copy of the open file `source` at `to`, if the change is harmless. The other arguments are those of
+/// [`replace`].
 pub(crate) fn make(
     baselines: &Baselines,
     source: &OwnedFd,
@@ -135,7 +136,7 @@ pub(crate) fn make(
     };
     let path = Path::new(std::ffi::OsStr::from_bytes(path));
     let git_directory = path.parent().unwrap_or(path);
-    // The outermost directory of git's own: a submodule's lies within it.
+    // The outermost git directory: a submodule's lies within it.
     let top = git_directory
         .ancestors()
         .filter(|path| path.file_name().is_some_and(|name| name == ".git"))
@@ -143,7 +144,7 @@ pub(crate) fn make(
         .and_then(Path::parent)
         .unwrap_or(git_directory);
     let place = edit::Place { git_directory, work_tree_top: top };
-    // It is read after `config` and overrides what was found harmless there.
+    // git reads `config.worktree` after `config`, so it could override what was judged harmless there.
     if to.plain() == b"config.worktree"
         && names_work_tree(&new)
         && !old.as_deref().is_some_and(names_work_tree)
@@ -154,14 +155,14 @@ pub(crate) fn make(
     Ok(put(to, &new, mode, old.is_some())?)
 }
 
-/// Puts a copy of the file that is open as `source` at a name that nothing protects.
+/// Puts a copy of the open file `source` at a name that is not protected.
 pub(crate) fn put_new(source: &OwnedFd, to: &Place) -> Result<(), NotReplaced> {
     let (new, mode) = content(source)?;
     Ok(put(to, &new, mode, false)?)
 }
 
-/// Judges what is there as that of a new repository, and puts a copy of it in its place: somebody may
-/// have the file open, or another name for it. `path` is on the host.
+/// Judges an existing file as the configuration of a new repository, and replaces it by a copy: another process may
+/// have the file open, or it may have another name. `path` is on the host.
 pub(crate) fn adopt(baselines: &Baselines, file: &Place, path: &[u8]) -> Result<(), NotReplaced> {
     let (text, mode) = content(&open(file)?)?;
     let host = Path::new(std::ffi::OsStr::from_bytes(path));
@@ -174,9 +175,9 @@ pub(crate) fn adopt(baselines: &Baselines, file: &Place, path: &[u8]) -> Result<
     Ok(put(file, &text, mode, true)?)
 }
 
-/// Replaces a file in one step by one with this content; `there`: there is one, which mustn't be lost.
+/// Atomically replaces a file by one with this content. `there` says that a file exists, which must not be lost.
 fn put(place: &Place, content: &[u8], mode: u32, there: bool) -> Result<(), Errno> {
-    // Beside it, under a name that nobody inside can open, in no sandbox.
+    // In the same directory, under a name that no process inside any sandbox can open.
     let temporary = c_string(format!("{ON_ITS_WAY}{}", std::process::id()).as_bytes())?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let _left_by_a_broker_that_was_killed =
@@ -201,7 +202,7 @@ fn open(place: &Place) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(&place.parent, &*c_string(place.plain())?, flags, Mode::empty())
 }
 
-/// What is in a file, and its mode.
+/// The content of a file, and its mode.
 fn content(file: &OwnedFd) -> Result<(Vec<u8>, u32), NotReplaced> {
     let stat = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -236,8 +237,8 @@ fn errno(error: &std::io::Error) -> Errno {
 mod tests {
     use super::*;
 
-    /// A loop over large configurations of repositories that are made inside: no more of them is remembered, and none is
-    /// put in its place unjudged.
+    /// A loop makes repositories with large configurations inside. The broker's memory stays bounded, and no
+    /// configuration is put in place without a judgement.
     #[test]
     fn what_is_remembered_has_a_limit() {
         let baselines = Baselines::default();

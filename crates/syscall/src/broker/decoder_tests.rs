@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whatever a notification says, and whatever the caller's memory holds: nothing is read beyond what was asked for, and
-//! what can't be read is an error.
+//! Fuzz tests of the decoding of notifications. Whatever a notification says and the caller's memory holds, the
+//! broker reads no more than it asked for, and unreadable memory is an error.
 
 use super::*;
 use crate::broker::caller::{Caller, PATH_MAX};
@@ -12,7 +12,7 @@ const NOBODY: u32 = 0x0040_0001;
 fn shared(learn: bool) -> Arc<Shared> {
     let open = |path: &str| -> OwnedFd { std::fs::File::open(path).unwrap().into() };
     Arc::new(Shared {
-        // No answer goes anywhere.
+        // Answers go nowhere.
         listener: Listener::from(open("/dev/null")),
         workers: workers::Workers::default(),
         proc: open("/proc"),
@@ -57,7 +57,7 @@ fn notification(number: i32, thread: u32, arguments: [u64; 6]) -> Notification {
     call
 }
 
-/// This thread, as the kernel would tell of it.
+/// This thread's number, as a notification would report it.
 fn own() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
 }
@@ -68,20 +68,20 @@ fn calls_of_threads_that_are_gone_all_fail() {
     let mut tried = 0;
     bolero::check!().with_iterations(30_000).with_type::<(u16, bool, u32, u32, [u64; 6])>().for_each(
         |(number, known, any, thread, arguments)| {
-            // Mostly calls that there are.
+            // Mostly numbers of existing calls.
             let number = if *known { i32::from(number % 470) } else { any.cast_signed() };
             let call = notification(number, thread | NOBODY, *arguments);
             for shared in [&plain, &learning] {
                 let worker = worker(shared);
                 let failed = match worker.make(&call) {
                     Err(_) => true,
-                    // What only reads is the kernel's to make while it is learned, and so is what opens by `O_PATH`: it
-                    // changes nothing.
+                    // While a command is learned, the kernel makes calls that only read. It also makes opens by
+                    // `O_PATH`, which change nothing.
                     Ok(Outcome::Continue) => shared.observer.is_some() || calls::opens_by_path(&call),
                     Ok(_) => false,
                 };
                 assert!(failed, "{call:?}");
-                // To nobody: there is no such call.
+                // The answer reaches no caller: no such call exists.
                 worker.conclude(&call, Err(Errno::NOSYS));
             }
             tried += 1;
@@ -96,7 +96,7 @@ fn strings_end_where_they_end() {
     let (mut read, mut refused) = (0, 0);
     bolero::check!().with_iterations(20_000).with_type::<(Vec<u8>, u16, u16, u8)>().for_each(
         |(bytes, from, limit, index)| {
-            // An end at all: what is behind these bytes is this process's own, too.
+            // Append a null: the memory behind these bytes belongs to this process too.
             let mut memory = bytes.clone();
             memory.push(0);
             let from = usize::from(*from) % memory.len();
@@ -125,7 +125,7 @@ fn strings_end_where_they_end() {
                 }
             }
             assert_eq!(caller.bytes(index, memory.len() - from).unwrap(), memory[from..]);
-            // An argument that isn't there is none.
+            // An argument beyond the sixth reads as 0.
             assert_eq!(caller.argument(6 + index), 0);
         },
     );
@@ -136,7 +136,7 @@ fn strings_end_where_they_end() {
 fn addresses_that_cant_be_read_are_errors() {
     let shared = shared(false);
     bolero::check!().with_iterations(20_000).with_type::<(u64, u16)>().for_each(|(any, length)| {
-        // The first page, the kernel's half, and what wraps around.
+        // Addresses in the first page, in the kernel's half, and at the wrap-around.
         for address in [any % 4096, any | 1 << 63, u64::MAX - any % 4096] {
             let call = notification(0, own(), [address; 6]);
             let worker = worker(&shared);

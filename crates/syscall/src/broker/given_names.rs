@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs call their sockets.
+//! Remembers which paths programs gave to their sockets.
 //!
-//! In a tree of the host's a socket is bound by its last name alone, in the directory that was judged: walked once more, its
-//! path could lead elsewhere. But the kernel tells a socket's path to those who ask, as it was bound, and a program that took
-//! the last name for a path of its own would find another file. So the name that is bound carries a number, by which
+//! In a tree of the host the broker binds a socket by its last name only, in the directory that it judged: a second
+//! walk of the path could lead elsewhere. But the kernel reports a socket's path as it was bound, and a program that
+//! took the last name for a relative path would find another file. So the bound name carries a number, by which
 //! `getsockname` and `getpeername` find the path that the program gave.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// So many names are remembered; then the oldest are forgotten, and those sockets are told the name that was bound.
+/// How many paths are remembered. Beyond that the oldest are forgotten, and programs get the bound name of those
+/// sockets.
 const REMEMBERED: usize = 4096;
 
-/// The addresses that programs gave, by number.
+/// The paths that programs gave, by number.
 #[derive(Default)]
 pub(crate) struct GivenNames(Mutex<Table>);
 
@@ -27,9 +28,9 @@ impl GivenNames {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a path that a program gave to a socket that is bound as `name`; answers as what to bind it.
+    /// Remembers the path that a program gave to a socket, and returns the name to bind instead of `name`.
     ///
-    /// Without a number where both are the same, or there is no room for one.
+    /// The result is `name` without a number where the given path equals it, or where a number doesn't fit.
     pub(crate) fn add(&self, given: &[u8], name: &[u8], room: usize) -> Vec<u8> {
         let mut table = self.table();
         let Some(number) = table.last.checked_add(1).filter(|_| given != name) else { return name.to_vec() };
@@ -51,8 +52,8 @@ impl GivenNames {
     }
 }
 
-/// Another spelling of `name`, which carries a number: of its binary digits each is a step that leads nowhere, `./` for 0 and
-/// `.//` for 1.
+/// Another spelling of `name` that carries a number. Each binary digit is a path component that leads nowhere: `./`
+/// for 0 and `.//` for 1.
 fn numbered(number: u32, name: &[u8]) -> Vec<u8> {
     let digits = (0..u32::BITS - number.leading_zeros()).rev().map(|digit| number >> digit & 1);
     let mut spelled: Vec<u8> =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a file is to be opened: the flags of `open`, and what each way of opening makes of them.
+//! The ways to open a file: the flags of `open`, and the flags that the broker uses in each case.
 
 use crate::broker::caller::DecimalBuffer;
 use crate::broker::resolve::{Place, by_number, kind};
@@ -9,34 +9,35 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The kernel's `O_TMPFILE` is two bits, of which one is `O_DIRECTORY`.
+/// The kernel's `O_TMPFILE` has two bits; one of them is `O_DIRECTORY`.
 const TMPFILE: OFlags = OFlags::TMPFILE.difference(OFlags::DIRECTORY);
-/// The flags that `openat` knows (`VALID_OPEN_FLAGS` of the kernel); it overlooks others, which `openat2` doesn't.
+/// The flags that `openat` knows (the kernel's `VALID_OPEN_FLAGS`). `openat` ignores other flags, `openat2` refuses
+/// them.
 const KNOWN: OFlags = OFlags::from_bits_retain(0o37_777_703);
-/// All that counts beside `O_PATH` (`O_PATH_FLAGS` of the kernel).
+/// The only flags that count together with `O_PATH` (the kernel's `O_PATH_FLAGS`).
 const OF_PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// What stays with the open file and can be set afterwards.
+/// Flags that stay with the open file and can be set afterwards.
 const STATUS: OFlags =
     OFlags::APPEND.union(OFlags::NONBLOCK).union(OFlags::from_bits_retain(0o20000 | 0o40000 | 0o1_000_000));
 
-/// How a file is to be opened.
+/// How to open a file.
 #[derive(Clone, Copy)]
 pub(crate) struct How {
     flags: OFlags,
     mode: Mode,
 }
 
-/// What was opened, and whether it was made by that.
+/// An opened file, and whether this open created it.
 pub(super) struct Opened {
     pub(super) file: OwnedFd,
     pub(super) new: bool,
 }
 
 impl How {
-    /// As `openat` takes its arguments (`build_open_how` of the kernel).
+    /// From the arguments of `openat` (the kernel's `build_open_how`).
     ///
     /// # Errors
-    /// `EINVAL` for flags that don't go together, which the kernel says before it looks at the path.
+    /// `EINVAL` for flags that can't be combined. The kernel reports this before it reads the path.
     pub(crate) fn new(flags: i32, mode: u32) -> Result<Self, Errno> {
         let mut flags = OFlags::from_bits_retain(flags.cast_unsigned()) & KNOWN;
         if flags.contains(OFlags::PATH) {
@@ -44,7 +45,8 @@ impl How {
         }
         let how = Self { flags, mode: Mode::from_raw_mode(mode & 0o7777) };
         let how = if how.makes() { how } else { Self { mode: Mode::empty(), ..how } };
-        // Which do is another matter in each kernel. It says so before it finds that there is no path.
+        // Which of these flags can be combined depends on the kernel's version. Ask it with an empty path: it reports
+        // `EINVAL` before the missing path.
         let odd = flags.contains(OFlags::CREATE | OFlags::DIRECTORY) || flags.intersects(TMPFILE);
         if odd && rustix::fs::openat(CWD, c"", flags, how.mode).err() == Some(Errno::INVAL) {
             return Err(Errno::INVAL);
@@ -60,27 +62,27 @@ impl How {
         self.flags.contains(flags)
     }
 
-    /// Whether the file is to be one that never had a name.
+    /// Whether this makes a file that never has a name.
     pub(super) fn is_unnamed(self) -> bool {
         self.flags.intersects(TMPFILE)
     }
 
-    /// Whether what is there is refused.
+    /// Whether an existing file is an error (`O_EXCL`).
     pub(super) fn is_exclusive(self) -> bool {
         self.has(OFlags::CREATE | OFlags::EXCL)
     }
 
-    /// Whether a link in the last place is followed.
+    /// Whether a link in the last component is followed.
     pub(crate) fn follows(self) -> bool {
         !self.has(OFlags::NOFOLLOW) && !self.is_exclusive()
     }
 
-    /// Whether the descriptor is closed when another program is executed.
+    /// Whether the descriptor is closed at an exec.
     pub(super) const fn closes_on_exec(self) -> bool {
         self.has(OFlags::CLOEXEC)
     }
 
-    /// Whether what is open already could be opened so.
+    /// Checks whether an open file could be opened again in this way.
     pub(crate) fn fits(self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         if self.is_exclusive() {
             return Err(Errno::EXIST);
@@ -97,7 +99,7 @@ impl How {
         self.makes() || self.flags.intersects(OFlags::RWMODE | OFlags::TRUNC)
     }
 
-    /// Whether this is about a name, and a link behind it would be followed.
+    /// Whether this opens a name for writing, and would follow a link in the last component.
     pub(super) fn is_plain(self) -> bool {
         self.writes()
             && !self.flags.intersects(OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY)
@@ -108,19 +110,19 @@ impl How {
         self.has(OFlags::CREATE) || self.is_unnamed()
     }
 
-    /// Whether a file is made to be written, from its beginning on.
+    /// Whether this creates a file for writing if none is there.
     pub(super) fn writes_alone(self) -> bool {
         self.has(OFlags::CREATE)
             && self.flags & OFlags::RWMODE != OFlags::RDONLY
             && !self.flags.intersects(OFlags::PATH | OFlags::DIRECTORY)
     }
 
-    /// Whether something is made or emptied by opening, so that afterwards it is too late to find that it can't be.
+    /// Whether opening itself creates or empties a file. Then all checks must come before it.
     pub(super) fn leaves_traces(self) -> bool {
         self.makes() || self.has(OFlags::TRUNC)
     }
 
-    /// Whether the caller would wait for whoever has the other end, or a lease.
+    /// Whether the caller would wait, for the other end of a FIFO or for the end of a lease.
     pub(super) const fn may_wait(self) -> bool {
         !self.flags.intersects(OFlags::NONBLOCK.union(OFlags::PATH))
     }
@@ -129,32 +131,32 @@ impl How {
         self.flags & OFlags::RWMODE == OFlags::RDONLY
     }
 
-    /// What is set on a file that was opened without waiting.
+    /// The flags to set on a file that was opened without waiting.
     pub(super) fn status(self) -> OFlags {
         self.flags & STATUS
     }
 
-    /// For a name: no terminal taken, nothing waited for, nothing emptied.
+    /// The flags to open a name: take no terminal, don't wait, don't empty the file.
     fn on_name(self) -> OFlags {
-        // What is new can't make anybody wait.
+        // Opening a new file never waits.
         let wait = if self.is_exclusive() { OFlags::empty() } else { OFlags::NONBLOCK };
         self.flags.difference(OFlags::TRUNC) | OFlags::CLOEXEC | OFlags::NOCTTY | wait
     }
 
-    /// The same, for what is only read.
+    /// The same for a file that is only read.
     pub(super) fn to_read(self) -> OFlags {
         self.on_name() | OFlags::NONBLOCK
     }
 
-    /// For a file without a name in place of one.
+    /// The flags for a file without a name, in place of a named one.
     pub(super) fn without_name(self) -> OFlags {
         let made = OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
         self.flags.difference(made) | OFlags::TMPFILE | OFlags::EXCL | OFlags::CLOEXEC
     }
 
-    /// For something that is there, reached by its descriptor.
+    /// The flags to open an existing file again by its descriptor.
     pub(super) fn on_object(self) -> OFlags {
-        // With O_TMPFILE the last means that the file is never to have a name.
+        // With O_TMPFILE, `O_EXCL` means that the file never gets a name.
         let made = if self.is_unnamed() {
             OFlags::empty()
         } else {
@@ -163,21 +165,21 @@ impl How {
         self.flags.difference(made) | OFlags::CLOEXEC | OFlags::NOCTTY
     }
 
-    /// Opens a name, following no link. Not by `O_NOFOLLOW`, which would show in the file's flags.
+    /// Opens a name and follows no link. Not by `O_NOFOLLOW`, which would be visible in the file's flags.
     pub(super) fn open_at(self, place: &Place) -> Result<Opened, Errno> {
         loop {
             match self.open_name_at(&place.parent, &place.name) {
-                // Something was moved at this moment.
+                // A rename disturbed the lookup: try again.
                 Err(Errno::AGAIN) if !Self::may_be_leased(place) => {}
                 other => return other,
             }
         }
     }
 
-    /// The same once, with no link followed in any place of `name`.
+    /// One attempt. No component of `name` may be a link.
     pub(super) fn open_name_at(self, parent: impl AsFd, name: &CStr) -> Result<Opened, Errno> {
         let open = |flags| rustix::fs::openat2(&parent, name, flags, self.mode, ResolveFlags::NO_SYMLINKS);
-        // What was made needn't be emptied, which would show as another change of it.
+        // Try to create the file first: a new file needs no emptying, which would count as a second change of it.
         if self.has(OFlags::CREATE | OFlags::TRUNC) && !self.is_exclusive() {
             match open(self.on_name() | OFlags::EXCL) {
                 Err(Errno::EXIST) => {}
@@ -187,12 +189,12 @@ impl How {
         open(self.on_name()).map(|file| Opened { file, new: self.is_exclusive() })
     }
 
-    /// `EAGAIN` also says that somebody else would have to give up a lease first.
+    /// `EAGAIN` can also mean that another process must give up a lease first. Only regular files have leases.
     fn may_be_leased(place: &Place) -> bool {
         place.stat().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
     }
 
-    /// What the caller is given, of a file that was opened so.
+    /// What the caller receives for an opened file.
     pub(super) fn given(self, opened: Opened) -> Result<Given, Errno> {
         let Opened { file, new } = opened;
         let emptied = if new || !self.has(OFlags::TRUNC) {
@@ -208,7 +210,7 @@ impl How {
                     let number = by_number(file.as_fd(), &mut buffer);
                     Emptied::By(rustix::fs::openat(CWD, number, flags, Mode::empty())?)
                 }
-                // There is nothing to empty, but only who may write to it may say so.
+                // The file has no length to empty, but `O_TRUNC` needs write permission.
                 _ => {
                     let mut buffer = DecimalBuffer::default();
                     let number = by_number(file.as_fd(), &mut buffer);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tells a file from every other, also from a later one that has its number.
+//! The identity of a file: it tells the file from every other, also from a later one with the same inode number.
 
 use rustix::fs::{AtFlags, FileType, StatxFlags, statx};
 use rustix::time::{ClockId, clock_gettime};
@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Device, inode, and time of birth, where the file system keeps that.
+/// Device, inode, and birth time, where the file system keeps one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Identity {
     device: (u32, u32),
@@ -16,8 +16,8 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Of what lies at `name` in `parent` (if that is empty: of what `parent` is), no link followed; `None` if that isn't of
-    /// this kind.
+    /// The identity of the file `name` in `parent` (if `name` is empty: of `parent` itself). Follows no link. `None`
+    /// if the file isn't of this kind.
     pub(crate) fn of(parent: impl AsFd, name: &CStr, kind: FileType) -> Option<Self> {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
         let wanted = StatxFlags::TYPE | StatxFlags::INO | StatxFlags::BTIME;
@@ -35,19 +35,19 @@ impl Identity {
         Self { device: (0, 0), inode, born: None }
     }
 
-    /// Whether it was born since. Where the file system keeps no time of birth it wasn't: nobody inside can set that
-    /// time, but any other of a file's times.
+    /// Whether the file was born after `start`. False where the file system keeps no birth time: a process inside can
+    /// set any other time of a file, but not that one.
     pub(crate) fn is_born_since(&self, start: Moment) -> bool {
         self.born.is_some_and(|born| born >= start)
     }
 }
 
-/// A time, by the clock that file systems take times of birth from.
+/// A time on the clock from which file systems take birth times.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Moment(Duration);
 
 impl Moment {
-    /// This moment.
+    /// The present moment.
     pub(crate) fn now() -> Self {
         let now = clock_gettime(ClockId::RealtimeCoarse);
         Self::new(now.tv_sec, now.tv_nsec)

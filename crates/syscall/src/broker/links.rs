@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where symbolic links lead.
+//! Judges symbolic links by where they lead.
 //!
-//! By a link a directory gets another path, and by that path names in it are obeyed. Where protected names can't be
-//! written anyway that doesn't matter. Below `node_modules` and its like they can, so no link from elsewhere may lead
-//! there.
+//! A link gives a directory another path, and host programs obey names in it by that path. That doesn't matter where
+//! protected names can't be written anyway. Below `node_modules` and similar directories they can be written, so no
+//! link from outside may lead there.
 
 use crate::broker::Worker;
 use crate::broker::caller::path_of;
@@ -13,7 +13,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::os::fd::AsFd;
 
 impl Worker<'_> {
-    /// Asks the name policy about a link at `inside`, which is the path of `place`, with this text.
+    /// Checks a new link at `inside`, which is the path of `place`, with this target text.
     pub(super) fn check_link(&self, inside: &[u8], place: &Place, text: &[u8]) -> Result<(), Box<Refused>> {
         let name_policy = &self.shared.name_policy;
         if name_policy.link_stays(inside, text) {
@@ -31,7 +31,7 @@ impl Worker<'_> {
     }
 }
 
-/// A path without `.`, `..` and doubled slashes, as if it led through no links.
+/// Removes `.`, `..` and double slashes from a path, as if no component were a link.
 fn plain(path: &[u8]) -> Vec<u8> {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|byte| *byte == b'/') {
@@ -46,7 +46,7 @@ fn plain(path: &[u8]) -> Vec<u8> {
     [b"/".as_slice(), &parts.join(&b'/')].concat()
 }
 
-/// The real path of as much of a link's text as there is now, and the rest.
+/// The real path of the part of the link's target that exists now, with the rest appended.
 fn leads_now(place: &Place, text: &[u8]) -> Option<Vec<u8>> {
     let mut end = text.len();
     loop {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opening a path that is what it says: in one call, where others take the directory first and ask for its path.
+//! A fast way to open a path that contains no links: one call. The usual way opens the directory first and asks for
+//! its path.
 //!
-//! A path from the root without `.`, `..` and doubled slashes is the real one of what the kernel opens for it if that
-//! follows no link on the way, which `RESOLVE_NO_SYMLINKS` has it see to. So the text can be judged, before, instead
-//! of what the kernel says of a descriptor; and what is judged is what is opened. Only where the judgement needs nothing but the
-//! text: anything that might be protected, and all that goes wrong, is left to the usual way.
+//! Take an absolute path without `.`, `..` and double slashes. If the kernel follows no link on the way, this path is
+//! the real path of the opened file. `RESOLVE_NO_SYMLINKS` enforces that. So the broker can judge the text itself
+//! before the open, and the judged file is the opened one. This works only where the text alone is enough. Paths that
+//! might be protected, and all failures, are left to the usual way.
 
 use crate::broker::caller::{Caller, PATH_MAX};
 use crate::broker::how::How;
@@ -13,8 +14,8 @@ use palisade_policy::names::repository::mark;
 use rustix::fs::CWD;
 use std::ffi::CStr;
 
-/// Whether a path names each directory once, from the root on, and something in the last. With ASCII alone, so
-/// that no file system knows two spellings of it that are judged apart.
+/// Whether a path is absolute and every component is a real name. Only ASCII: so no file system can know another
+/// spelling of the name that would be judged differently.
 fn is_plain(path: &[u8]) -> bool {
     let Some((b'/', rest)) = path.split_first() else { return false };
     path.len() < PATH_MAX
@@ -23,15 +24,15 @@ fn is_plain(path: &[u8]) -> bool {
 }
 
 impl Worker<'_> {
-    /// Opens it, if that can be done so. `None` says nothing: neither that it can't be opened nor why.
+    /// Opens the path the fast way. `None` means nothing about the path: the usual way must decide.
     pub(super) fn open_literally(&self, caller: &Caller<'_>, path: &CStr, how: How) -> Option<Outcome> {
         let bytes = path.to_bytes();
-        // What is learned is told by the usual way.
+        // The usual way reports what is used while a command is being learned.
         if !is_plain(bytes) || !how.is_plain() || self.shared.observer.is_some() {
             return None;
         }
         let last = bytes.rsplit(|byte| *byte == b'/').next()?;
-        // Making one of these may make a repository, and the last leads to one.
+        // Creating one of these names may turn the directory into a repository; a `.git` file leads to one.
         if how.makes() && (mark(last).is_some() || last == b".git") {
             return None;
         }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Modes by which a file would give away rights.
+//! Refuses modes by which a file would give away rights.
 //!
-//! The filter refuses what a number alone tells (`data/modes.list`). What the set-group-id bit is for shows only when the
-//! file is known: whoever runs a file with it gets the file's group, while a directory with it hands its group on to
-//! what is made in it. What the filter refuses is refused here again: a broker is no way around it.
+//! The filter refuses modes that are dangerous for any file (`data/modes.list`). The set-group-id bit depends on the
+//! kind of file: a process that executes such a file gets the file's group, while such a directory only passes its
+//! group to new files in it. The broker repeats the filter's checks, so that it offers no way around them.
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-/// Refuses a mode for what is of this kind.
+/// Checks a mode for a file of this kind.
 pub(crate) fn permit(mode: u32, kind: impl FnOnce() -> Result<FileType, Errno>) -> Result<(), Errno> {
     const SET_USER_ID: u32 = 0o4000;
     const SET_GROUP_ID: u32 = 0o2000;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is refused: protected names in writable trees, and what would lead around them.
+//! The name policy: decides which operations on protected names are refused, and which operations would bypass the
+//! protection.
 //!
-//! Everything here goes by paths as the host has them, so that a tree shown elsewhere inside is
-//! judged by what it is. No I/O: what must be looked up is asked for.
+//! All rules use paths of the host, so that a tree that is shown elsewhere inside is judged by its place on the host.
+//! This module does no I/O: it asks `Way` for what must be looked up.
 
 use crate::broker::config;
 use crate::broker::identity::Moment;
@@ -18,38 +19,38 @@ pub use crate::broker::operation::Operation;
 /// What is protected, and where.
 #[derive(Clone, Debug, Default)]
 pub struct ProtectedPaths {
-    /// Trees of the host, and private ones within them; of those that hold a path the deepest counts.
+    /// Trees of the host, and private trees within them. If several hold a path, the deepest one counts.
     pub roots: Vec<Root>,
-    /// The names, at any depth.
+    /// Protected names, at any depth.
     pub names: NameRules,
-    /// Paths, as they are inside.
+    /// Protected paths, as seen inside.
     pub paths: NameRules,
-    /// Directories that keep their names: what the policy says of something in them is said of its path.
+    /// Directories that must keep their names, because the policy states a rule about the path of something in them.
     pub pinned: Vec<Pin>,
 }
 
-/// A directory that keeps its name.
+/// A directory that must keep its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
-    /// Where it is inside.
+    /// Its path inside.
     pub path: Vec<u8>,
-    /// The path of which the policy says something.
+    /// The path about which the policy states a rule.
     pub about: Vec<u8>,
 }
 
-/// A tree.
+/// A tree of files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Where it is inside, absolute, without a slash at the end.
+    /// Its path inside: absolute, without a trailing slash.
     pub inside: Vec<u8>,
-    /// Where it is on the host; `None`: it is the sandbox's own and nobody outside sees it.
+    /// Its path on the host. `None`: the tree is private to the sandbox and not visible outside.
     pub host: Option<Vec<u8>>,
-    /// It can be written to.
+    /// The tree is writable.
     pub write: bool,
 }
 
 impl Root {
-    /// The path on the host of one in this tree, whose root is at `host`.
+    /// The host path of a path in this tree, whose root on the host is `host`.
     fn on_host(&self, host: &[u8], inside: &[u8]) -> Vec<u8> {
         let rest = &inside[self.inside.len().min(inside.len())..];
         let mut path = host.to_vec();
@@ -61,30 +62,30 @@ impl Root {
     }
 }
 
-/// A refusal. It is told as it was judged.
+/// A refusal, in the form in which it is reported.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Refused {
     /// The path on the host.
     pub path: Vec<u8>,
     /// Index of the rule.
     pub rule: usize,
-    /// The name isn't protected itself, but leads to protected ones.
+    /// The name itself isn't protected, but protected names lie below it.
     pub holder: bool,
-    /// It may be written if its content is harmless.
+    /// The file may be written if its content is harmless.
     pub content: bool,
-    /// A checkout may write such a name: it is none of git's own directory.
+    /// A checkout may write such a name: it isn't part of git's own directory.
     pub carried: bool,
-    /// What is wrong with it, where the rule alone doesn't say.
+    /// An explanation, where the rule alone isn't enough.
     pub detail: String,
 }
 
-/// The protected_paths, and since when they are.
+/// The protected paths, and the start of the protection.
 pub(crate) struct NamePolicy {
     protected_paths: ProtectedPaths,
     start: Moment,
 }
 
-/// Slash-separated, absolute: the number of components.
+/// The number of components of an absolute path.
 fn depth(path: &[u8]) -> usize {
     path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).count()
 }
@@ -97,19 +98,19 @@ fn last(path: &[u8]) -> &[u8] {
     path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
-/// Where a path stands.
+/// A path on the host with its status.
 struct Stand<'g> {
     /// The path on the host.
     host: Vec<u8>,
-    /// How many of its components belong to the tree's own root.
+    /// How many of its components belong to the root of the tree.
     root: usize,
     status: NameStatus<'g>,
 }
 
-/// What decides about a path.
+/// The rule that decides about a path.
 struct Verdict<'g> {
     rule: &'g NameRule,
-    /// The path isn't protected itself, but leads to what is.
+    /// The path itself isn't protected, but protected names lie below it.
     holder: bool,
     /// The path that the rule is for.
     judged: Vec<u8>,
@@ -126,7 +127,7 @@ impl NamePolicy {
         roots.filter(|root| is_below(inside, &root.inside)).max_by_key(|root| root.inside.len())
     }
 
-    /// The path on the host; `None` where nothing can be written, or nobody else sees it.
+    /// The path on the host. `None` if the tree isn't writable, or isn't visible outside.
     fn on_host(&self, inside: &[u8]) -> Option<(Vec<u8>, usize)> {
         let root = self.root_of(inside).filter(|root| root.write)?;
         let host = root.host.as_ref()?;
@@ -137,7 +138,7 @@ impl NamePolicy {
         let (host, root) = self.on_host(inside)?;
         let status = match self.protected_paths.names.judge(&host, root) {
             NameStatus::Protected(rule) => NameStatus::Protected(rule),
-            // Whoever protects a path knows it as it is inside, and means it wherever it lies.
+            // Protected paths are stated as seen inside. They count wherever the tree lies on the host.
             other => match self.protected_paths.paths.judge(inside, 0) {
                 NameStatus::Free => other,
                 stricter => stricter,
@@ -146,7 +147,7 @@ impl NamePolicy {
         Some(Stand { host, root, status })
     }
 
-    /// Whether a call may do this to the name at `inside`, which `way` leads to.
+    /// Whether a call may do `operation` to the name at `inside`. `way` gives the directories above it.
     pub(crate) fn check(
         &self,
         operation: Operation,
@@ -180,19 +181,20 @@ impl NamePolicy {
         Err(refused)
     }
 
-    /// Whether anything may be done to the file that has this real path, and that can be told by the path alone.
+    /// Whether every operation is allowed on the file with this real path, and the path alone proves it.
     pub(crate) fn is_free_as_written(&self, inside: &[u8]) -> bool {
         !config::is_on_its_way(last(inside))
             && self
                 .stand(inside)
-                // Whichever of its directories may be a repository.
+                // Assume that any directory above may be a repository.
                 .is_none_or(|stand| {
                     stand.status == NameStatus::Free && self.verdict(&stand, |_, _| true).is_none()
                 })
     }
 
-    /// What decides about a path: a rule on it, or one on what it would be in a `.git`, where
-    /// `is_repository` says of a directory above it (its depth, that of the path) that it is one.
+    /// The rule that decides about a path: a rule for the path itself, or the rule for the same name in a `.git`.
+    /// `is_repository` says whether a directory above the path is a repository; it gets the depths of the directory
+    /// and of the path.
     fn verdict<'g>(
         &'g self,
         stand: &Stand<'g>,
@@ -215,8 +217,8 @@ impl NamePolicy {
         }
     }
 
-    /// Refuses to make something else of a repository of somebody else's: taken for none, anything could be
-    /// written there.
+    /// Refuses an operation by which a repository of the user stops being one. In a directory that isn't a
+    /// repository, any name could be written.
     fn keeps_repository(
         &self,
         operation: Operation,
@@ -236,18 +238,18 @@ impl NamePolicy {
         Ok(())
     }
 
-    /// The rule that would protect what lies in a directory of the host if it were a repository, and doesn't
-    /// by its name.
+    /// The rule that would protect files in a host directory if the directory were a repository. `None` if its own
+    /// name protects them already.
     fn rule_of_repository(&self, host: &[u8]) -> Option<&NameRule> {
         self.protected_paths.names.of_repository(host, self.root_depth(host))
     }
 
-    /// Where a directory is on the host, if what lies in it would be protected only as in a repository.
+    /// The host path of a directory in which files are protected only if it is a repository.
     pub(crate) fn unnamed_repository(&self, inside: &[u8]) -> Option<Vec<u8>> {
         self.host_path(inside).filter(|host| self.rule_of_repository(host).is_some())
     }
 
-    /// A refusal for a directory that would be a repository and can't be looked at.
+    /// A refusal for a directory that would become a repository and can't be examined.
     pub(crate) fn distrust_repository(&self, inside: &[u8]) -> Result<(), Box<Refused>> {
         match self.host_path(inside) {
             Some(host) => match self.rule_of_repository(&host) {
@@ -258,8 +260,8 @@ impl NamePolicy {
         }
     }
 
-    /// Whether something may be at a path in `directory` when that becomes a repository; and whether it matters
-    /// what lies below it.
+    /// Whether a file may be at a path in `directory` when `directory` becomes a repository. `Ok(true)` means that
+    /// the files below it must be checked too.
     pub(crate) fn check_in_new(
         &self,
         operation: Operation,
@@ -268,7 +270,7 @@ impl NamePolicy {
     ) -> Result<bool, Box<Refused>> {
         let Some(stand) = self.stand(inside) else { return Ok(false) };
         let Some(repository) = self.host_path(directory).map(|host| depth(&host)) else { return Ok(false) };
-        // What is protected by its own name has been so all the time.
+        // A name that is protected by itself was protected before.
         if matches!(stand.status, NameStatus::Protected(_)) {
             return Ok(false);
         }
@@ -289,7 +291,7 @@ impl NamePolicy {
         Err(self.refusal(stand.host, rule, holder))
     }
 
-    /// How many components of a path on the host belong to the tree's own root.
+    /// How many components of a host path belong to the root of its tree.
     fn root_depth(&self, host: &[u8]) -> usize {
         let roots = self.protected_paths.roots.iter().filter_map(|root| root.host.as_ref());
         roots.filter(|root| is_below(host, root)).map(|root| depth(root)).max().unwrap_or(0)
@@ -311,12 +313,12 @@ impl NamePolicy {
         })
     }
 
-    /// What the directory at `inside` keeps its name for, if it does.
+    /// The path because of which the directory at `inside` must keep its name, if it must.
     pub(crate) fn pinned_for(&self, inside: &[u8]) -> Option<&[u8]> {
         self.protected_paths.pinned.iter().find(|pin| pin.path == inside).map(|pin| pin.about.as_slice())
     }
 
-    /// How the place at `inside` is shown, if nobody can write to it.
+    /// How the file at `inside` is shown, if no process inside can write to it.
     pub(crate) fn shut(&self, inside: &[u8]) -> Option<Shut> {
         let root = self.root_of(inside).filter(|root| !root.write)?;
         Some(match &root.host {
@@ -325,41 +327,43 @@ impl NamePolicy {
         })
     }
 
-    /// The rule that keeps a directory of this name from being put at `inside`, whatever is in it.
+    /// Whether protected names begin at `inside`, so that no directory may be moved there, whatever it contains.
     pub(crate) fn is_holder(&self, inside: &[u8]) -> bool {
         self.stand(inside).is_some_and(|stand| matches!(stand.status, NameStatus::Holder(_)))
     }
 
-    /// Whether a link at `inside` is the one with which git tries whether there are links at all (`tXXXXXX` ->
-    /// `testing`), and leads to where everything is judged as it is at the link.
+    /// Whether a link at `inside` is the one by which git tests whether the file system has links (`tXXXXXX` ->
+    /// `testing`), and its target is judged like the link itself.
     pub(crate) fn link_stays(&self, inside: &[u8], target: &[u8]) -> bool {
         let name = last(inside);
         let is_trial = target == b"testing" && name.len() == 7 && name[0] == b't' && name != target;
         is_trial && self.is_holder(inside) && self.is_holder(&[parent(inside), b"/", target].concat())
     }
 
-    /// Whether what lies in the directory of `way` can have been known to nobody before the launch began.
+    /// Whether the directory of `way` was made after the launch began. Then no program outside can have relied on its
+    /// content.
     pub(crate) fn is_fresh(&self, way: &dyn Way) -> bool {
         way.is_fresh(self.start)
     }
 
-    /// The rule that doesn't hold at `inside` because that lies below a directory where names aren't protected, such
-    /// as `node_modules`, and would hold at `outside`.
+    /// The rule that doesn't apply at `inside`, which lies below a directory with unprotected names such as
+    /// `node_modules`, but would apply at `outside`.
     fn exception(&self, inside: &[u8], outside: &[u8]) -> Option<&NameRule> {
         let (inside, root) = self.on_host(inside)?;
         let outside = self.host_path(outside)?;
         self.protected_paths.names.exception((&inside, root), (&outside, self.root_depth(&outside)))
     }
 
-    /// The rule by whose names it matters that they are written freely at one of two places and not at the other, as on
-    /// either side of the border of `node_modules`; its index. Taken out, what was written there freely would be obeyed where it comes to, and others
-    /// may go on writing while it moves; taken in, what is the user's could be written freely.
+    /// The index of a rule that applies at one of two places and not at the other, because one lies below
+    /// `node_modules` or a similar directory. A move out of `node_modules` would bring freely written names to a
+    /// place where host programs obey them, and other processes may still write to them during the move. A move into
+    /// it would allow free writes to the user's files.
     pub(crate) fn border_between(&self, one: &[u8], other: &[u8]) -> Option<usize> {
         self.exception(one, other).or_else(|| self.exception(other, one)).map(|rule| self.index_of(rule))
     }
 
-    /// Refuses a link at `inside` that leads below such a directory, to `leads` (absolute, as it is inside), from
-    /// outside of it.
+    /// Refuses a link at `inside`, outside such a directory, that leads to `leads` below it (an absolute path as seen
+    /// inside).
     pub(crate) fn leads_where_judged(&self, inside: &[u8], leads: &[u8]) -> Result<(), Box<Refused>> {
         self.exception(leads, inside).map_or(Ok(()), |rule| {
             let detail =
@@ -371,7 +375,7 @@ impl NamePolicy {
         })
     }
 
-    /// Whether anything protected is found at `inside`: for what is moved there as a whole.
+    /// Whether the name at `inside` is unprotected. Used for each name in a directory that is moved as a whole.
     pub(crate) fn is_free(&self, inside: &[u8]) -> Result<(), Box<Refused>> {
         match self.stand(inside) {
             Some(Stand { host, status: NameStatus::Protected(rule), .. }) => {
@@ -381,8 +385,8 @@ impl NamePolicy {
         }
     }
 
-    /// A refusal for what can't be looked at, by the rule that begins there or else the first one; nothing where none
-    /// holds.
+    /// A refusal for a file that can't be examined, by the rule that starts at its name or else by the first rule.
+    /// `Ok` if there is no rule.
     pub(crate) fn distrust(&self, inside: &[u8]) -> Result<(), Box<Refused>> {
         let Some(Stand { host, status, .. }) = self.stand(inside) else { return Ok(()) };
         let begins = match status {
@@ -395,8 +399,8 @@ impl NamePolicy {
         }
     }
 
-    /// Whether the socket at `inside`, which nobody here has made, may be connected to: in private
-    /// places there are no others, and one that is granted itself is meant to be used.
+    /// Whether the command may connect to the socket at `inside`, which wasn't made in this sandbox. Private trees
+    /// contain no such sockets. A socket that is itself granted for writing is meant to be used.
     pub(crate) fn may_connect(&self, inside: &[u8]) -> bool {
         match self.root_of(inside) {
             None => true,
@@ -404,12 +408,12 @@ impl NamePolicy {
         }
     }
 
-    /// Whether a path lies in a tree of the sandbox's own.
+    /// Whether a path lies in a private tree of the sandbox.
     pub(crate) fn is_private(&self, inside: &[u8]) -> bool {
         self.root_of(inside).is_none_or(|root| root.host.is_none())
     }
 
-    /// Where a path is on the host, if others see it there.
+    /// The path on the host, if the file is visible outside.
     pub(crate) fn host_path(&self, inside: &[u8]) -> Option<Vec<u8>> {
         self.on_host(inside).map(|(path, _root)| path)
     }

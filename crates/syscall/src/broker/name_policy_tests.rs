@@ -45,12 +45,12 @@ fn name_policy() -> NamePolicy {
     NamePolicy::new(ProtectedPaths { roots, names, paths: NameRules::default(), pinned: Vec::new() })
 }
 
-/// A name policy, and what it can look up, by paths inside.
+/// A name policy, and the files that it can look up, by their paths inside.
 struct World {
     name_policy: NamePolicy,
-    /// Directories that were born since the launch began.
+    /// Directories that were made after the launch began.
     fresh: BTreeSet<Vec<u8>>,
-    /// What git knows repositories by.
+    /// The names by which git recognises repositories.
     marks: BTreeSet<Vec<u8>>,
 }
 
@@ -94,7 +94,7 @@ impl World {
         self.name_policy.check(operation, path.as_bytes(), &self.way(path), &Locks::default()).err()
     }
 
-    /// Makes git take a directory for a repository.
+    /// Adds the names by which git treats a directory as a repository.
     fn mark(&mut self, directory: &str, marks: &[&str]) {
         self.marks.extend(marks.iter().map(|mark| format!("{directory}/{mark}").into_bytes()));
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is noted while a command is being learned.
+//! Records which files and addresses a command uses while the command is being learned.
 //!
-//! Calls that read are noted and then made by the kernel: what they may reach is decided by the
-//! sandbox's walls, as always. Calls that write go their usual way through the broker, and what
-//! became of them is noted afterwards. Each use of each path is told once.
+//! Calls that read are recorded, and then the kernel makes them: the sandbox's other walls decide what they reach, as
+//! always. Calls that write go the usual way through the broker, and their result is recorded. Each kind of use of
+//! each path is reported once.
 
 use crate::broker::caller::{Caller, path_of};
 use crate::broker::calls::O_PATH;
@@ -21,15 +21,15 @@ use std::hash::{BuildHasher, RandomState};
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
-/// `O_WRONLY|O_RDWR|O_CREAT|O_TRUNC`: opening that isn't merely reading, as in `broker.list`.
+/// `O_WRONLY|O_RDWR|O_CREAT|O_TRUNC`: an open with one of these flags does more than read. Same as in `broker.list`.
 const WRITES: i32 = 0o3 | 0o100 | 0o1000;
 const O_CREAT: i32 = 0o100;
-/// Uses that are remembered, by their hash: 8 bytes each. Further ones aren't told.
+/// How many uses are remembered, by a hash of 8 bytes each. Further uses aren't reported.
 const MOST: usize = 1 << 19;
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
-/// What has been told.
+/// The uses that were reported.
 #[derive(Default)]
 pub(crate) struct Observer {
     told: Mutex<HashSet<u64>>,
@@ -43,7 +43,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// To be asked before it is done.
+    /// Call this before the operation: the result depends on whether the file exists.
     pub(crate) fn before(operation: Operation, path: &[u8]) -> Self {
         let there = || {
             c_string(path)
@@ -71,7 +71,7 @@ impl Done {
 }
 
 impl Observer {
-    /// Makes a call, or has the kernel make it, and tells what it used.
+    /// Makes a call, or lets the kernel make it, and reports what it used.
     pub(crate) fn dispatch(&self, worker: &Worker<'_>, call: &Notification) -> Result<Outcome, Errno> {
         let caller = &Caller::new(worker, call);
         if self.looks(worker, caller) {
@@ -86,7 +86,7 @@ impl Observer {
                 self.nowhere(worker, caller);
                 return outcome;
             }
-            // Nothing that a grant would change.
+            // No grant would change this error.
             Err(_) => return outcome,
         };
         for Done { how, path } in worker.operations.borrow_mut().drain(..) {
@@ -95,7 +95,8 @@ impl Observer {
         outcome
     }
 
-    /// Notes a name that couldn't be made or opened for writing because what it is to lie in, or it itself, isn't there.
+    /// Records a name that couldn't be made or opened for writing, because its directory or the file itself doesn't
+    /// exist.
     fn nowhere(&self, worker: &Worker<'_>, caller: &Caller<'_>) {
         let (how, descriptor, path) = match calls::name_of(caller.call) {
             "open" => (writing(caller.int(1)), CWD_NUMBER, 0),
@@ -110,7 +111,7 @@ impl Observer {
         }
     }
 
-    /// Notes a call that changes nothing. Whether it is one.
+    /// Records a call that changes nothing. Returns whether the call is one.
     fn looks(&self, worker: &Worker<'_>, caller: &Caller<'_>) -> bool {
         let (how, descriptor, path) = match calls::name_of(caller.call) {
             "open" if only_looks(caller.int(1)) => (opening(caller.int(1)), CWD_NUMBER, 0),
@@ -124,20 +125,21 @@ impl Observer {
                 (Used::Look, caller.int(0), 1)
             }
             "sendto" => {
-                // Made by the broker: the socket can be one whose messages are judged.
+                // The broker makes this call: the messages of the socket may have to be judged.
                 let length = usize::try_from(caller.int(5)).unwrap_or(0);
                 self.address(worker, caller, &caller.bytes(4, length.min(128)).unwrap_or_default());
                 return false;
             }
             "connect" => {
-                // Made as ever; where to is noted before, since it may take long.
+                // The broker makes this call as usual. The address is recorded before, since connecting may take
+                // long.
                 let length = usize::try_from(caller.int(2)).unwrap_or(0);
                 self.address(worker, caller, &caller.bytes(1, length.min(128)).unwrap_or_default());
                 return false;
             }
             _ => return false,
         };
-        // What can't be read the kernel can't read either.
+        // If the broker can't read the memory, the kernel can't either.
         if let Ok(path) = caller.path_or_empty(path) {
             self.look(worker, caller, how, descriptor, &path);
         }
@@ -146,7 +148,7 @@ impl Observer {
 
     fn look(&self, worker: &Worker<'_>, caller: &Caller<'_>, how: Used, descriptor: i32, path: &CStr) {
         if path.is_empty() {
-            // A descriptor: looking at what is open is no news, executing it is.
+            // A look at an open file adds nothing new; executing it does.
             if how == Used::Execute
                 && let Ok(path) = caller.descriptor(descriptor).and_then(|file| path_of(file.as_fd()))
             {
@@ -167,7 +169,7 @@ impl Observer {
         if let Ok(found) = &found {
             self.tell(worker, caller, how, came, found.clone());
         }
-        // Links on the way are used too.
+        // The links on the way are used, too.
         if let Ok(named) = named
             && found.as_ref() != Ok(&named)
         {
@@ -182,7 +184,7 @@ impl Observer {
         let port = u16::from_be_bytes(*port);
         let address = match u16::from_ne_bytes(*family) {
             AF_INET => rest.first_chunk::<4>().map(|bytes| std::net::IpAddr::from(*bytes)),
-            // Flow information comes before the address.
+            // The flow information comes before the address.
             AF_INET6 => rest.get(4..).and_then(|rest| rest.first_chunk::<16>()).map(|bytes| (*bytes).into()),
             _ => None,
         };
@@ -192,7 +194,7 @@ impl Observer {
         }
     }
 
-    /// A socket in the file tree was connected to.
+    /// Records a connection to a socket in the file tree.
     pub(crate) fn socket(&self, worker: &Worker<'_>, caller: &Caller<'_>, path: &[u8]) {
         self.tell(worker, caller, Used::Socket, Came::Done, path.to_vec());
     }
@@ -222,7 +224,7 @@ fn opening(flags: i32) -> Used {
     if flags & O_PATH == 0 { Used::Read } else { Used::Look }
 }
 
-/// A path as it was given, made absolute: `.` and `..` taken by their text.
+/// A path as the caller gave it, made absolute. `.` and `..` are resolved by their text.
 fn absolute(caller: &Caller<'_>, descriptor: i32, path: &[u8]) -> Result<Vec<u8>, Errno> {
     let mut whole =
         if path.first() == Some(&b'/') { Vec::new() } else { path_of(caller.base(descriptor)?.as_fd())? };

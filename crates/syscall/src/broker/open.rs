@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opening for writing.
+//! Opens files for writing, on behalf of the caller.
 
 use crate::broker::attributes::Order;
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
@@ -18,8 +18,8 @@ use std::sync::Arc;
 impl Worker<'_> {
     /// Opens a path for the caller.
     ///
-    /// The kernel sees that there is a number for the descriptor before it looks at the path. Where nothing comes of
-    /// opening, it is enough to ask afterwards why.
+    /// The kernel checks for a free descriptor number before it looks at the path. Where opening leaves no traces, it
+    /// is enough to check this after a failure.
     pub(crate) fn open(
         &self,
         caller: &Caller<'_>,
@@ -72,7 +72,7 @@ impl Worker<'_> {
                 }
                 Spot::Name(place) => place,
             };
-            // A slash behind it says that the directory is meant to which a link leads.
+            // A slash behind the name means the directory to which the link leads.
             let follows = !how.has(OFlags::NOFOLLOW) || place.plain().len() < place.name.as_bytes().len();
             match self.open_name(caller, &place, how) {
                 Err(Errno::LOOP) if follows => {
@@ -84,17 +84,17 @@ impl Worker<'_> {
         Err(Errno::LOOP)
     }
 
-    /// Makes a file without a name in a directory.
+    /// Makes a file without a name in a directory (`O_TMPFILE`).
     fn open_in(&self, caller: &Caller<'_>, directory: &OwnedFd, how: How) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
         let file = rustix::fs::openat(directory, c".", how.on_object(), how.mode())?;
         self.hand_over(caller, Opened { file, new: true }, how)
     }
 
-    /// Opens a path of the policy's instead of the caller's: what the caller could open itself.
+    /// Opens a path of the policy in place of the caller's path. The caller must be able to open that path itself.
     ///
-    /// What lies at that path may be the caller's to exchange. So no link of the process file system is followed there,
-    /// by which the broker would reach what it itself may see.
+    /// The caller may be able to exchange the file at that path. So the broker follows no magic link of the process
+    /// file system there, by which it would reach files that only the broker can see.
     pub(crate) fn open_instead(&self, caller: &Caller<'_>, path: &CStr, how: How) -> Result<Outcome, Errno> {
         if how.writes() {
             return self.open(caller, CWD_NUMBER, path, how);
@@ -118,12 +118,12 @@ impl Worker<'_> {
             let path = place.path()?;
             if let Err(refused) = self.check(operation, &path, place) {
                 return match place.stat() {
-                    // Nothing would have been made or changed.
+                    // The call would have made or changed nothing: report the missing file.
                     Err(missing) if operation == Operation::Change => Err(missing),
                     _ if operation == Operation::MakeFile
                         && self.may_be_judged(&refused, &path, place, how) =>
                     {
-                        // Not every file system has files without a name.
+                        // Not every file system supports files without a name.
                         self.give_to_be_judged(caller, place, how)
                             .map_err(|_none| self.refuse(caller, &refused))
                     }
@@ -135,8 +135,8 @@ impl Worker<'_> {
                 };
             }
         }
-        // With slashes behind it the name is a directory's, which can't be opened for writing: the
-        // kernel says so.
+        // With slashes behind it the name must be a directory, which can't be opened for writing. The kernel returns
+        // the right error.
         match how.open_at(place) {
             Ok(opened) => {
                 if how.makes() && place.plain() == b".git" {
@@ -155,19 +155,19 @@ impl Worker<'_> {
                 drop(order);
                 self.not_at_once(caller, object, how, errno)
             }
-            // To empty one says that it is written to, which is looked at first.
+            // `O_TRUNC` counts as writing, which the kernel checks first.
             Err(Errno::ACCESS) if how.has(OFlags::TRUNC) && place.is_directory() => Err(Errno::ISDIR),
             Err(errno) => Err(errno),
         }
     }
 
-    /// A file that has no name and never gets one, in place of the one that was refused.
+    /// Gives a file that has no name and never gets one, in place of a refused one.
     fn give_unnamed(&self, caller: &Caller<'_>, place: &Place, how: How) -> Result<Outcome, Errno> {
         let file = rustix::fs::openat(&place.parent, c".", how.without_name(), how.mode())?;
         self.hand_over(caller, Opened { file, new: true }, how)
     }
 
-    /// Opens something that is there.
+    /// Opens an existing file by its descriptor.
     fn open_object(&self, caller: &Caller<'_>, object: OwnedFd, how: How) -> Result<Outcome, Errno> {
         let order = self.shared.read_order();
         let mut buffer = DecimalBuffer::default();
@@ -187,7 +187,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Sets what the caller asked for, and has it wait where it would have waited.
+    /// Sets the flags that the caller asked for, and lets the caller wait where it would have waited.
     pub(super) fn hand_over(&self, caller: &Caller<'_>, opened: Opened, how: How) -> Result<Outcome, Errno> {
         if how.may_wait() && !how.is_exclusive() {
             if how.only_reads() && kind(opened.file.as_fd())? == FileType::Fifo {
@@ -198,7 +198,7 @@ impl Worker<'_> {
         how.given(opened).map(Outcome::File)
     }
 
-    /// What can't be opened without waiting, or means something else for the caller.
+    /// Handles files that can't be opened without waiting, or that differ from caller to caller (`/dev/tty`).
     fn not_at_once(
         &self,
         caller: &Caller<'_>,
@@ -219,7 +219,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Opens in a thread of its own, which waits as long as it takes.
+    /// Opens the file in a separate thread, which waits as long as necessary.
     fn wait_for(&self, caller: &Caller<'_>, object: OwnedFd, how: How) -> Result<Outcome, Errno> {
         let call = Call::from(caller.call);
         let shared = Arc::clone(self.shared);
@@ -237,7 +237,7 @@ impl Worker<'_> {
         Ok(Outcome::Later)
     }
 
-    /// What `/dev/tty` is for the caller: the broker has no terminal of its own.
+    /// The file that `/dev/tty` means for the caller. The broker itself has no terminal.
     fn controlling_terminal(&self, caller: &Caller<'_>, how: How) -> Result<OwnedFd, Errno> {
         let (device, session) = caller.terminal()?;
         if device == 0 {
@@ -249,20 +249,21 @@ impl Worker<'_> {
             let terminal = self.shared.terminal.as_ref().ok_or(Errno::NXIO)?;
             let number = by_number(terminal.as_fd(), &mut buffer);
             return match rustix::fs::openat(CWD, number, flags, Mode::empty()) {
-                // `/dev/tty` asks for no permission. Of root's commands the terminal isn't theirs.
+                // Opening `/dev/tty` needs no permission. For a command of root's, the terminal belongs to another
+                // user.
                 Err(Errno::ACCESS) => rustix::io::fcntl_dupfd_cloexec(terminal, 3),
                 other => other,
             };
         }
-        // Made inside: the terminals of Unix98 have majors 136 to 143, 256 minors each, as
-        // `new_encode_dev` packs them.
+        // A terminal that was made inside. Unix98 terminals have the majors 136 to 143 with 256 minors each, packed
+        // as `new_encode_dev` does.
         let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00);
         let number = major.checked_sub(136).filter(|bank| *bank < 8).ok_or(Errno::NXIO)? * 256 + minor;
         let path = [b"/dev/pts/", buffer.write(number)].concat();
         rustix::fs::openat(CWD, &*c_string(&path)?, flags | OFlags::NOFOLLOW, Mode::empty())
     }
 
-    /// `truncate`; `path` is the number of the argument with the path.
+    /// `truncate`. `path` is the index of the argument with the path.
     pub(crate) fn truncate(&self, caller: &Caller<'_>, path: usize, length: u64) -> Result<Outcome, Errno> {
         if i64::try_from(length).is_err() {
             return Err(Errno::INVAL);
@@ -287,8 +288,8 @@ impl Worker<'_> {
     }
 }
 
-/// Opens the null device of the sandbox in place of the host's, of which a caller has a descriptor from outside: nothing
-/// inside is granted by that name, and there is no difference.
+/// Opens the sandbox's null device in place of the host's, when a caller has a descriptor of the host's from outside.
+/// The host's device isn't granted inside by name, and both behave the same.
 fn own_null(object: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     let is_null = |file: &OwnedFd| -> Result<(), Errno> {
         let stat = rustix::fs::fstat(file)?;

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a call would do to a name, and whether a rule on that name lets it.
+//! The operations that calls perform on names, and whether a rule on a name permits them.
 //!
-//! A name is judged by what it is and by what would be there afterwards, never by what happened before: another
-//! launch or another sandbox knows nothing of that. ADR 0038 has the invariants that follow from this table.
+//! The decision depends on the name and on the state after the operation, never on earlier operations: another launch
+//! or another sandbox doesn't know those. ADR 0038 states the invariants that follow from this table.
 
 use palisade_policy::names::{Content, NameRule};
 
 /// What a call would do to a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// Open a file that is there for writing, or truncate it.
+    /// Open an existing file for writing, or truncate it.
     Change,
-    /// Make a file, or open it for writing if it is there.
+    /// Make a file, or open it for writing if it exists.
     MakeFile,
     /// Make a directory.
     MakeDirectory,
-    /// Make a symbolic link: anew, by another name for one, or by moving one here.
+    /// Make a symbolic link: a new one, a hard link to one, or one that is moved here.
     MakeLink,
-    /// Give the file another name: this is its first.
+    /// Give the file at this name another name.
     LinkFrom,
-    /// Give a file this name too.
+    /// Give a file this name as a further one.
     LinkTo,
-    /// Move it away from here.
+    /// Move the file away from this name.
     MoveFrom {
-        /// It is a directory.
+        /// The file is a directory.
         directory: bool,
     },
-    /// Move something here that is no link.
+    /// Move a file that isn't a symbolic link to this name.
     MoveTo {
-        /// That is a directory.
+        /// The file is a directory.
         directory: bool,
     },
-    /// Remove it.
+    /// Remove the file.
     Remove {
-        /// It is a directory, and empty.
+        /// The file is a directory, and empty.
         directory: bool,
     },
     /// Change permissions, owner or extended attributes.
@@ -41,7 +41,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether there may be something of this name afterwards that wasn't there before.
+    /// Whether the operation can put a file at this name that wasn't there before.
     pub(crate) const fn makes(self) -> bool {
         matches!(
             self,
@@ -49,23 +49,24 @@ impl Operation {
         )
     }
 
-    /// Whether `rule`, which protects a name, lets this be done to it. `fresh` is asked whether the directory that the
-    /// name lies in was born since the launch began: nobody outside has come to rely on what is there.
+    /// Whether `rule`, which protects a name, permits this operation on it. `fresh` says whether the directory of the
+    /// name was made after the launch began. Then no program outside relies on its content yet.
     pub(crate) fn may_be_done(self, name: &[u8], rule: &NameRule, fresh: impl Fn() -> bool) -> bool {
         let in_hooks = rule.path.ends_with("hooks") && !rule.carried;
         match self {
-            // git's templates have them, and git runs none of them.
+            // git's templates contain such files, and git executes none of them.
             _ if in_hooks && name.ends_with(b".sample") => {
                 !matches!(self, Self::MakeDirectory | Self::MakeLink | Self::MoveTo { directory: true })
             }
-            // Empty ones, of those that git's templates have.
+            // Only empty directories that git's templates contain.
             Self::MakeDirectory if matches!(name, b"hooks" | b"branches") && !rule.carried => fresh(),
-            // So that a clone can be deleted again. A hook stays, whoever made the directory.
+            // A clone can be deleted again. A hook stays, even if its directory was made inside.
             Self::Remove { directory } => (directory || rule.content != Content::Never) && fresh(),
             Self::Attributes => {
                 (rule.content != Content::Never || matches!(name, b"hooks" | b"branches")) && fresh()
             }
-            // It leads to a repository, of which what git obeys is protected, wherever it is.
+            // The file leads to a repository. The names that git obeys in that repository are protected, wherever it
+            // lies.
             Self::MakeFile | Self::Change | Self::MoveTo { directory: false }
                 if rule.content == Content::WithDirectory =>
             {
@@ -75,10 +76,10 @@ impl Operation {
         }
     }
 
-    /// Whether this may be done to a name at which protected ones begin (`.cargo`): as a directory it holds them, as a
-    /// link it would lead to others.
+    /// Whether this operation is permitted on a name below which protected names begin (`.cargo`). A directory of
+    /// this name holds protected names; a link would lead to others.
     ///
-    /// What is moved away from there is looked through besides.
+    /// When a directory is moved away from there, its content is also checked.
     pub(crate) fn may_be_done_to_holder(
         self,
         name: &[u8],
@@ -93,8 +94,9 @@ impl Operation {
             | Self::LinkFrom
             | Self::LinkTo
             | Self::MoveTo { directory: false } => {
-                // git, or Jujutsu, follows a file of this name to wherever it says: a directory that is known would
-                // become the working tree of another repository. By another name it could be written at any time.
+                // git and Jujutsu follow a file of this name to any directory. A directory that already exists would
+                // become the working tree of another repository. By a second hard link the file could be changed at
+                // any time.
                 !rule.follows_file(name) || matches!(self, Self::Change | Self::MakeFile) && fresh()
             }
         }

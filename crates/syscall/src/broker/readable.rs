@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Directories that their owner can't read at present, looked into.
+//! Lists directories that their owner can't read at present.
 
 use crate::broker::caller::{DIRECTORY, DecimalBuffer};
 use crate::broker::repository::LISTED;
@@ -9,20 +9,21 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Directories that are readable only while they are looked through. Whoever moves one has no need to read it; the
-/// caller, whose user the broker is, could open them and close them again as well.
+/// Makes directories readable while they are examined. A process that moves a directory doesn't need to read it. This
+/// gives the caller nothing new: the broker runs as the caller's user, so the caller could change the modes, too.
 #[derive(Default)]
 pub(super) struct Opened(Vec<(OwnedFd, Mode)>);
 
 impl Opened {
-    /// Opens a directory to list it.
+    /// Opens a directory for listing.
     pub(super) fn list(&mut self, parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
         let list = || rustix::fs::openat(parent, name, LISTED, Mode::empty());
         let readable = Mode::RUSR | Mode::XUSR;
         let place = rustix::fs::openat(parent, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
         let stat = rustix::fs::fstat(&place)?;
         let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
-        // Set by somebody whose group it isn't, a bit that hands the group on would be lost.
+        // A mode with the set-group-id bit isn't changed: the kernel clears that bit if the user isn't in the
+        // directory's group.
         if mode.contains(readable) || mode.intersects(Mode::SUID | Mode::SGID) {
             return list();
         }
@@ -35,7 +36,7 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         for (place, mode) in self.0.drain(..).rev() {
-            // Nobody's but this user's, and here a moment ago.
+            // This can't fail in a way that matters: the directory belongs to this user and existed a moment ago.
             let _done = change_mode(&place, mode);
         }
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls that the command's filter refuses: they fail with the filter's error, and are told.
+//! Handles calls that the command's filter refuses: they fail with the filter's error and are reported.
 //!
-//! The filter passes them on with that error in the part of its answer that the kernel leaves aside. Which call it is
-//! and what its arguments are the kernel has copied: the filter says the same of them here.
+//! The filter passes such a call on, with the error in the part of its return value that the kernel ignores for this
+//! action. The broker evaluates the filter again. Its input is the number and arguments that the kernel copied, so
+//! the result is the same.
 
 use crate::broker::Worker;
 use crate::broker::caller::Caller;
@@ -13,13 +14,13 @@ use rustix::io::Errno;
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Programs and calls that are remembered; of further ones nothing is told.
+/// How many pairs of program and call are remembered. Further ones aren't reported.
 const MOST: usize = 4096;
 
-/// A program's file, a call, an error: what was told.
+/// A program's file, a call and an error, that were reported.
 type Key = (u64, u64, u32, u16);
 
-/// What the filter refuses, and what was told of it.
+/// What the filter refuses, and what was reported.
 pub(crate) struct Refusals {
     filter: Filter,
     told: Mutex<HashSet<Key>>,
@@ -30,8 +31,8 @@ impl Refusals {
         Self { filter, told: Mutex::default() }
     }
 
-    /// The error that a call fails with, if the filter refuses it. Told once for each program and call: a loop of such
-    /// calls costs its caller, and nobody else.
+    /// The error with which a call fails, if the filter refuses it. Reported once for each program and call: a loop
+    /// of such calls costs only its caller.
     pub(super) fn refuse(&self, worker: &Worker<'_>, call: &Notification) -> Option<Errno> {
         let number = u32::try_from(call.number).unwrap_or(u32::MAX);
         let seen = Call { audit_arch: call.audit_arch, number, arguments: call.arguments };
@@ -49,7 +50,7 @@ impl Refusals {
         Some(Errno::from_raw_os_error(errno.number().into()))
     }
 
-    /// Whether it has not been told; full, nothing is news any more.
+    /// Whether this wasn't reported yet. When the memory is full, everything counts as reported.
     fn is_news(&self, key: Key) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.len() < MOST && told.insert(key)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! PolicyReplies of a policy's own: made-up values, other files, descriptors, questions to the user.
+//! Syscall replies that a policy states: made-up values, other files, descriptors, questions to the user.
 //!
-//! Calls are told apart by their number and by the values of their arguments, which the kernel has copied. Of calls with
-//! a path those are answered here that come to one of a few paths; every other goes on as if there were no answers. A caller that
-//! exchanges its path meanwhile gets another file than the policy meant it to have, but none that it couldn't have had without: what
-//! may be opened at all is decided by the sandbox's walls.
+//! Calls are selected by their number and by the values of their arguments, which the kernel has copied. Calls with a
+//! path get a reply if they lead to one of a few paths; all others go on as if there were no replies. If a caller
+//! exchanges its path during the call, it gets another file than the policy intended, but only a file that it could
+//! open anyway: the sandbox's walls decide what can be opened at all.
 
 use crate::broker::caller::{Caller, path_of};
 use crate::broker::clock::Clock;
@@ -21,61 +21,61 @@ use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 
-/// What certain calls are answered with.
+/// The replies that a policy states.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyReplies {
-    /// PolicyReplies to calls, in the order in which they are tried.
+    /// Replies to calls, in the order in which they are tried.
     pub calls: Vec<PolicyReply>,
-    /// PolicyReplies to opening paths.
+    /// Replies to opening paths.
     pub opens: Vec<Open>,
-    /// What `uname` writes, if it isn't the kernel's: six fields of [`FIELD`] bytes.
+    /// The result of `uname`, if it isn't the kernel's: six fields of [`FIELD`] bytes.
     pub machine: Vec<u8>,
-    /// The time of day at which the clock starts, in seconds since 1970, if it isn't the host's.
+    /// The time of day at which the sandbox's clock starts, in seconds since 1970. `None`: the host's clock counts.
     pub start: Option<i64>,
     /// Which calls are passed on for other reasons.
     pub passed: Passed,
 }
 
-/// An answer to a call.
+/// A reply to a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyReply {
     /// The call's number.
     pub number: u32,
-    /// What must hold of its arguments.
+    /// Conditions on its arguments.
     pub tests: Vec<Test>,
-    /// The answer.
+    /// The reply.
     pub made: Made,
 }
 
-/// What the broker makes of a call.
+/// The result that the broker gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Made {
-    /// It returns this.
+    /// The call returns this value.
     Value(i64),
     /// The user is asked.
     Question,
     /// `uname`: the policy's machine.
     Machine,
-    /// `sched_getaffinity`: so many processors.
+    /// `sched_getaffinity`: this many processors.
     Processors(u32),
-    /// By the policy's own clock.
+    /// The result by the sandbox's own clock.
     Clock,
 }
 
-/// An answer to opening a path.
+/// A reply to opening a path.
 #[derive(Clone, Debug)]
 pub struct Open {
-    /// The path, as it is inside.
+    /// The path, as seen inside.
     pub path: Vec<u8>,
-    /// What is opened.
+    /// The file that is opened.
     pub file: Opened,
 }
 
-/// What is opened instead.
+/// The file that is opened instead.
 #[derive(Clone, Debug)]
 pub enum Opened {
-    /// Another path, as it is inside.
+    /// Another path, as seen inside.
     Path(Vec<u8>),
     /// One of the descriptors that the broker was given.
     Given(usize),
@@ -84,11 +84,11 @@ pub enum Opened {
 /// The length of a field of `struct utsname`.
 pub const FIELD: usize = 65;
 
-/// The answers, and what they need.
+/// Gives the replies; holds what they need.
 pub(crate) struct Replier {
     answers: PolicyReplies,
     given: Vec<OwnedFd>,
-    /// The paths of `opens` with the links of their directories followed: found out at the first opening.
+    /// The paths of `opens` with the links of their directories resolved. Filled at the first opening.
     paths: OnceLock<Vec<Vec<u8>>>,
     clock: Option<Clock>,
 }
@@ -139,7 +139,7 @@ impl Replier {
         }
     }
 
-    /// What happens without answers.
+    /// Handles a call that has no reply.
     fn proceed(&self, worker: &Worker<'_>, call: &Notification) -> Result<Outcome, Errno> {
         let number = u32::try_from(call.number).unwrap_or(u32::MAX);
         if let Some(judge) = &worker.shared.judge
@@ -151,7 +151,7 @@ impl Replier {
         if self.answers.passed.has(&seen, Arch::NATIVE) { worker.make(call) } else { Ok(Outcome::Continue) }
     }
 
-    /// Opens something else, if the call opens a path that has an answer.
+    /// Opens another file, if the call opens a path that has a reply.
     fn opened(&self, worker: &Worker<'_>, caller: &Caller<'_>) -> Result<Option<Outcome>, Errno> {
         /// `O_CREAT|O_WRONLY|O_TRUNC`.
         const CREAT: i32 = 0o100 | 0o1 | 0o1000;
@@ -164,7 +164,7 @@ impl Replier {
             "creat" => (CWD_NUMBER, 0, How::new(CREAT, caller.unsigned(1))),
             _ => return Ok(None),
         };
-        // What goes wrong here goes wrong for the kernel too, or for the broker.
+        // If this fails, the call also fails in the kernel or in the broker.
         let Ok(how) = how else { return Ok(None) };
         let Ok(path) = caller.path(path) else { return Ok(None) };
         let Ok(Some(open)) = self.answer_to(caller, descriptor, &path, how) else { return Ok(None) };
@@ -174,14 +174,14 @@ impl Replier {
                 let file = self.given.get(*index).ok_or(Errno::NOENT)?;
                 how.fits(file.as_fd())?;
                 let file = rustix::io::fcntl_dupfd_cloexec(file, 3)?;
-                // What the policy gives is given as it is.
+                // A descriptor that the policy gives is passed on as it is.
                 Outcome::File(how.given(File { file, new: true })?)
             }
         };
         Ok(Some(outcome))
     }
 
-    /// The answer to opening what a path names, or one of the links that it leads through at its end.
+    /// The reply to opening a path: to the path itself, or to one of the links that its last component leads through.
     fn answer_to(
         &self,
         caller: &Caller<'_>,
@@ -222,16 +222,16 @@ impl Replier {
             Ok(real)
         };
         let paths = self.answers.opens.iter().map(|open| &open.path);
-        // One in a directory that isn't there is taken as it is written.
+        // If the directory of a path doesn't exist, the path is used as written.
         paths.map(|path| resolve(path).unwrap_or_else(|_missing| path.clone())).collect()
     }
 }
 
-/// Writes a mask of so many processors, as the kernel does.
+/// Writes a mask of `count` processors, as the kernel does.
 fn processors(caller: &Caller<'_>, count: u32) -> Result<Outcome, Errno> {
     let length = usize::try_from(caller.unsigned(1)).unwrap_or(0);
     let count = usize::try_from(count).unwrap_or(1);
-    // Whole words of 64 bits, and room for all.
+    // The kernel accepts whole words of 64 bits, and needs room for all.
     if length % 8 != 0 || length * 8 < count {
         return Err(Errno::INVAL);
     }
@@ -246,11 +246,11 @@ fn processors(caller: &Caller<'_>, count: u32) -> Result<Outcome, Errno> {
 }
 
 impl Caller<'_> {
-    /// Writes what the call returns to where argument `index` points.
+    /// Writes a result to the address in argument `index`.
     ///
-    /// The call still waits when it is looked at: its memory is the caller's. Between that and the writing the caller
-    /// could be killed and its number given to another process, of the same sandbox: the broker can write to no
-    /// other.
+    /// The caller checks that the call still waits, so the memory belongs to the caller. Between the check and the
+    /// writing the caller could be killed and its number could go to another process, but only to one of the same
+    /// sandbox: the broker can't write to other processes.
     pub(super) fn put(&self, index: usize, bytes: &[u8]) -> Result<(), Errno> {
         if !self.waits() {
             return Err(Errno::SRCH);

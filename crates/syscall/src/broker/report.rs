@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the broker tells the launcher, one datagram each.
+//! The messages from the broker to the launcher, one datagram each.
 //!
-//! The broker is behind the sandbox's walls: it can't write the user's state, and has nothing to
-//! write on. The launcher, which has both, doesn't trust what it hears further than to show it.
+//! The broker runs inside the sandbox's walls: it can't write to the user's state directory and has no terminal to
+//! print to. The launcher has both. The launcher only shows what the broker reports, and doesn't trust it further.
 
 use crate::broker::name_policy::Refused;
 use rustix::io::Errno;
@@ -14,22 +14,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// One message. Paths are the host's.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// A call was refused that would have written a protected name.
+    /// A call was refused because it would have written a protected name.
     Refused {
         /// The calling thread, as the host numbers it.
         thread: u32,
-        /// Its name.
+        /// The thread's name.
         program: Vec<u8>,
         /// The call.
         call: String,
-        /// What was judged.
+        /// The judgement.
         refused: Refused,
     },
-    /// A call was refused for how the sandbox shows a name, whatever it is.
+    /// A call was refused because of the way the sandbox shows a name; no rule protects the name.
     Denied {
         /// The calling thread, as the host numbers it.
         thread: u32,
-        /// Its name.
+        /// The thread's name.
         program: Vec<u8>,
         /// The path.
         path: Vec<u8>,
@@ -40,34 +40,34 @@ pub enum Report {
     Call {
         /// The calling thread, as the host numbers it.
         thread: u32,
-        /// Its program.
+        /// The program that the thread executes.
         program: Program,
         /// The call's number.
         call: u32,
-        /// The error that it failed with.
+        /// The error with which the call failed.
         errno: u16,
     },
-    /// A connection to a socket of others was refused.
+    /// A connection to a socket from outside the sandbox was refused.
     Socket {
         /// The calling thread, as the host numbers it.
         thread: u32,
-        /// Its name.
+        /// The thread's name.
         program: Vec<u8>,
-        /// The socket, as it is inside.
+        /// The socket's path, as seen inside.
         path: Vec<u8>,
     },
-    /// Something was used, for the first time in this way; only while a command is being learned.
+    /// A file or address was used in this way for the first time. Sent only while a command is being learned.
     Used {
         /// How.
         how: Used,
-        /// What came of it.
+        /// The result.
         came: Came,
-        /// The path, as it is inside; of the network `ADDRESS:PORT`.
+        /// The path, as seen inside. For the network: `ADDRESS:PORT`.
         path: Vec<u8>,
-        /// Whose name it was: that of the calling thread.
+        /// The name of the calling thread.
         program: Vec<u8>,
     },
-    /// A program made a call for the first time; only while its calls are being learned.
+    /// A program made a call for the first time. Sent only while its calls are being learned.
     Called {
         /// The program.
         program: Program,
@@ -78,97 +78,97 @@ pub enum Report {
     Unlearned {
         /// The calling thread, as the host numbers it.
         thread: u32,
-        /// Its program.
+        /// The program that the thread executes.
         program: Program,
         /// The call's number.
         call: u32,
-        /// Its process was ended for it.
+        /// The process was ended because of the call.
         killed: bool,
     },
-    /// Whether a call that wasn't learned may be made: an [`Answer`] is waited for.
+    /// Asks whether a call that wasn't learned may be made. The broker waits for an [`Answer`].
     Asked {
         /// The question's number.
         number: u64,
         /// The calling thread, as the host numbers it.
         thread: u32,
-        /// Its program.
+        /// The program that the thread executes.
         program: Program,
         /// The call's number.
         call: u32,
     },
     /// A repository was made inside.
     Repository {
-        /// Its directory of git's own, or the file `.git` that leads to one.
+        /// Its git directory, or the file `.git` that leads to one.
         path: Vec<u8>,
     },
-    /// Files are being written that are put in their places when they are closed: said once, before the first.
+    /// Files are being written that are put in place when they are closed. Sent once, before the first such file.
     Writing,
-    /// A call couldn't be answered as the kernel would have: descriptors or threads ran out.
+    /// The broker couldn't answer a call as the kernel would have: it ran out of descriptors or threads.
     Overload {
         /// The call.
         call: String,
         /// Why.
         errno: i32,
     },
-    /// Messages that didn't fit: the launcher was busy.
+    /// Messages were lost, because the launcher was busy and the socket was full.
     Lost {
         /// How many.
         count: u64,
     },
 }
 
-/// Why a call is refused that is about a name which no rule protects.
+/// Why a call on an unprotected name is refused.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Denial {
-    /// A directory keeps its name.
+    /// A directory must keep its name.
     Pinned {
-        /// The path in it, as it is inside, of which the policy says something.
+        /// The path in it, as seen inside, about which the policy states a rule.
         about: Vec<u8>,
     },
-    /// A directory doesn't pass the border of one in which protected names are written freely.
+    /// A directory can't cross the border of a directory in which protected names are written freely.
     Border {
-        /// Where it was to go.
+        /// The target of the move.
         to: Vec<u8>,
-        /// Index of the rule for such a name.
+        /// Index of a rule that applies on one side of the border only.
         rule: u32,
     },
     /// The mode would give away the rights of the file's group.
     Mode,
-    /// It is shown read-only, and its owner and mode let it be written to.
+    /// The file is shown read-only, although its owner and mode allow writing.
     ReadOnly {
-        /// What would have to be granted for writing, if it is granted by its path on the host.
+        /// The path to grant for writing, if the file has the same path inside as on the host.
         grant: Option<Vec<u8>>,
-        /// Landlock or another security module refused it, not the mount.
+        /// Landlock or another security module refused the call, not the mount.
         landlock: bool,
     },
-    /// Something covers what the host has there, or there is nothing.
+    /// A placeholder covers the host's file, or no file is shown there.
     Covered,
 }
 
-/// The file that a thread executes; without a path it is unknown.
+/// The file that a thread executes. Without a path it is unknown.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 pub struct Program {
-    /// Its path inside, as the kernel knows it.
+    /// Its path inside, as the kernel reports it.
     pub path: Vec<u8>,
-    /// Its file system, as `st_dev` has it.
+    /// Its file system, as in `st_dev`.
     pub device: u64,
     /// Its inode.
     pub inode: u64,
 }
 
-/// What the launcher answers to [`Report::Asked`].
+/// The launcher's answer to [`Report::Asked`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Answer {
     /// The question's number.
     pub number: u64,
-    /// It may be made.
+    /// The call may be made.
     pub allow: bool,
-    /// The same holds when this program makes this call again.
+    /// The answer also holds when this program makes this call again.
     pub keep: bool,
 }
 
 impl Answer {
-    /// Sends it, by the socket that the question came from. Whoever asked may be gone.
+    /// Sends the answer on the socket from which the question came. The broker may have ended meanwhile.
     pub fn send(&self, socket: BorrowedFd<'_>) {
         if let Ok(bytes) = postcard::to_allocvec(self) {
             let _gone = send(socket, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
@@ -176,42 +176,42 @@ impl Answer {
     }
 }
 
-/// How something was used.
+/// How a file or address was used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Used {
-    /// Looked whether it is there, and what it is.
+    /// Its existence or attributes were looked up.
     Look,
-    /// Opened for reading.
+    /// It was opened for reading.
     Read,
-    /// Executed.
+    /// It was executed.
     Execute,
-    /// Opened for writing where it was, or its attributes changed.
+    /// It was opened for writing, or its attributes were changed. Its name stayed.
     Change,
-    /// Its name was made, moved or removed: the directory it lies in was changed.
+    /// Its name was made, moved or removed. That changed its directory.
     Name,
-    /// Its name was made where there was none.
+    /// Its name was made where no file was.
     Make,
-    /// Connected to: a socket in the file tree.
+    /// A connection to a socket in the file tree.
     Socket,
-    /// Connected or sent to: an address of the network.
+    /// A connection or message to a network address.
     Network,
 }
 
-/// What came of a use.
+/// The result of a use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Came {
-    /// It was there; what was done was done.
+    /// The file existed, and the call succeeded.
     Done,
-    /// It wasn't there.
+    /// The file didn't exist.
     Absent,
-    /// It was refused.
+    /// The call was refused.
     Refused,
 }
 
-/// Longer messages are cut: paths are shortened at the front.
+/// The size limit of a message. Longer messages are cut: paths lose their beginning.
 const LIMIT: usize = 16 * 1024;
 
-/// The broker's end.
+/// The broker's end of the socket.
 pub(crate) struct Reporter {
     socket: OwnedFd,
     lost: AtomicU64,
@@ -222,13 +222,15 @@ impl Reporter {
         Self { socket, lost: AtomicU64::new(0) }
     }
 
-    /// Sends, waiting until the launcher has made room: for what mustn't be lost and whose sender may wait.
+    /// Sends a message and waits until the launcher has made room. For messages that mustn't be lost, sent by threads
+    /// that may wait.
     pub(crate) fn insist(&self, report: &Report) {
         let Ok(bytes) = postcard::to_allocvec(report) else { return };
         while send(&self.socket, &bytes, SendFlags::NOSIGNAL) == Err(Errno::INTR) {}
     }
 
-    /// Waits for the answer to a question; none when the asking thread is interrupted. No launcher answers no.
+    /// Waits for the answer to a question. `None` if the asking thread is interrupted. If the launcher is gone, the
+    /// answer is no.
     pub(crate) fn answer(&self, number: u64) -> Option<Answer> {
         let mut buffer = [0u8; 64];
         loop {
@@ -238,7 +240,7 @@ impl Reporter {
                 Ok(length) => {
                     let answer: Option<Answer> =
                         buffer.get(..length).and_then(|bytes| postcard::from_bytes(bytes).ok());
-                    // One to a question that nobody waits for any more is passed over.
+                    // Skip an answer to a question that no thread waits for any more.
                     if let Some(answer) = answer.filter(|answer| answer.number == number) {
                         return Some(answer);
                     }
@@ -247,7 +249,7 @@ impl Reporter {
         }
     }
 
-    /// Says at the end how much was lost, if there is room for that.
+    /// At the end: reports how many messages were lost, if there is room for that.
     pub(crate) fn conclude(&self) {
         let lost = self.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
@@ -255,7 +257,7 @@ impl Reporter {
         }
     }
 
-    /// Sends without waiting: a launcher that doesn't listen must not stop the sandbox.
+    /// Sends a message without waiting: a launcher that doesn't read must not stop the sandbox.
     pub(crate) fn tell(&self, report: &Report) {
         let lost = self.lost.swap(0, Ordering::Relaxed);
         if lost > 0 && !self.send(&Report::Lost { count: lost }) {
@@ -273,15 +275,15 @@ impl Reporter {
     }
 }
 
-/// So many are taken at once: whoever is told more than it can follow takes no more memory for it. What doesn't fit into
-/// the socket meanwhile its sender counts as [`Report::Lost`].
+/// The number of messages that are taken at once. It limits the reader's memory when messages come faster than the
+/// reader handles them. Messages that don't fit into the socket are counted by the sender as [`Report::Lost`].
 pub const BATCH: usize = 256;
 
-/// Takes what has been reported, without waiting, [`BATCH`] at most: if it is that many, there may be more. What isn't a
-/// report is left out.
+/// Takes the waiting messages, [`BATCH`] at most, and doesn't wait. If [`BATCH`] are returned, there may be more.
+/// Invalid messages are skipped.
 ///
 /// # Errors
-/// What the socket gives, other than that there is nothing more.
+/// The socket's errors, except `EAGAIN` (no message).
 pub fn receive(socket: BorrowedFd<'_>) -> Result<Vec<Report>, Errno> {
     let mut reports = Vec::new();
     let mut buffer = vec![0u8; LIMIT];
@@ -295,7 +297,7 @@ pub fn receive(socket: BorrowedFd<'_>) -> Result<Vec<Report>, Errno> {
                     reports.push(report);
                 }
             }
-            // The other end is closed, or there is nothing more.
+            // The other end is closed, or no message is left.
             Ok(_) | Err(Errno::AGAIN) => return Ok(reports),
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -321,7 +323,7 @@ mod tests {
     #[test]
     fn a_batch_has_a_limit_and_nothing_of_the_rest_is_lost() {
         let (reporter, ours) = pair();
-        // More than one batch, and as much as a socket takes at once.
+        // More than one batch, and as many as a socket takes at once.
         (0..BATCH + 10).for_each(|number| reporter.tell(&repository(number)));
         assert_eq!(receive(ours.as_fd()).unwrap().len(), BATCH);
         let rest = receive(ours.as_fd()).unwrap();
@@ -329,7 +331,7 @@ mod tests {
         assert_eq!(receive(ours.as_fd()), Ok(vec![]));
     }
 
-    /// A reader that is behind makes nobody wait and nothing grow.
+    /// A slow reader makes no sender wait, and its memory doesn't grow.
     #[test]
     fn what_does_not_fit_is_counted() {
         const TOLD: usize = 100_000;
@@ -349,7 +351,7 @@ mod tests {
         };
         let (lost, heard) = take();
         assert_eq!(lost, None);
-        // The next that fits says it.
+        // The next message that fits is preceded by the count.
         reporter.tell(&repository(TOLD));
         let (lost, _heard) = take();
         assert_eq!(lost, Some(u64::try_from(TOLD - heard).unwrap()));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Directories that git takes for a repository, whatever they are called.
+//! Finds out which directories git treats as repositories, whatever their names.
 //!
-//! What is protected in `.git` is protected in each of them ([`palisade_policy::names::repository`]).
-//! One comes into being with the last of the names that git knows it by. So whoever makes that name
-//! makes a repository of everything that is there already, which is judged then, and of which files
-//! that git obeys are copied: somebody may have them open.
+//! A name that is protected in `.git` is protected in each such directory ([`palisade_policy::names::repository`]). A
+//! directory becomes a repository when the last of the names is made by which git recognises one. That call also
+//! turns all existing files in the directory into files of a repository. So they are judged at that moment, and files
+//! that git obeys are replaced by copies, because another process may have them open.
 //!
-//! Another sandbox's broker may be at work in the same directory. So each locks it (`flock`) before it
-//! looks whether it is a repository, until its call is made.
+//! Another sandbox's broker may work in the same directory. So each broker locks the directory (`flock`) before it
+//! checks whether the directory is a repository, and until its call is made.
 
 use crate::broker::attributes::Order;
 use crate::broker::config::{self, NotReplaced};
@@ -23,14 +23,14 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// How long somebody else's lock is waited for, in milliseconds. Brokers hold theirs for microseconds.
+/// How long to wait for a lock of another broker, in milliseconds. Brokers hold their locks for microseconds.
 const PATIENCE: u32 = 200;
-/// Entries looked at in a directory that becomes a repository.
+/// How many entries of a directory that becomes a repository are examined.
 const LOOKED_AT: usize = 100_000;
-/// To list a directory, and to lock it.
+/// Flags to list a directory and to lock it.
 pub(crate) const LISTED: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Directories that are locked while a call is made.
+/// The directories that are locked while a call is made.
 #[derive(Default)]
 pub(crate) struct Locks(RefCell<Vec<Lock>>);
 
@@ -41,17 +41,16 @@ struct Lock {
 }
 
 impl Locks {
-    /// Locks a directory until [`release`](Self::release): for itself alone, or together with others who
-    /// only look.
+    /// Locks a directory until [`release`](Self::release): exclusively, or shared with brokers that only read.
     ///
     /// # Errors
-    /// `EAGAIN` if somebody else doesn't give it up.
+    /// `EAGAIN` if another process doesn't release the lock.
     fn hold(&self, directory: OwnedFd, alone: bool) -> Result<(), Errno> {
         let stat = rustix::fs::fstat(&directory)?;
         let mut held = self.0.borrow_mut();
         let same = |lock: &Lock| (lock.device, lock.inode) == (stat.st_dev, stat.st_ino);
         let known = held.iter().position(same);
-        // What is locked already is so by another open file, which a second would wait for.
+        // If the directory is locked already, use that open file: a second open file would wait for the first.
         let file = known.map_or(&directory, |at| &held[at].directory);
         let operation = match alone {
             true => FlockOperation::NonBlockingLockExclusive,
@@ -61,7 +60,7 @@ impl Locks {
         for _ in 0..PATIENCE {
             match rustix::fs::flock(file, operation) {
                 Err(Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(1)),
-                // Some file systems, those of networks, have no such locks.
+                // Some network file systems have no such locks.
                 Ok(()) | Err(_) => {
                     if known.is_none() {
                         held.push(Lock { directory, device: stat.st_dev, inode: stat.st_ino });
@@ -73,18 +72,18 @@ impl Locks {
         Err(Errno::AGAIN)
     }
 
-    /// Gives all of them up.
+    /// Releases all locks.
     pub(crate) fn release(&self) {
         self.0.borrow_mut().clear();
     }
 }
 
-/// The marks of a directory; `None` if they can't be found out, or somebody else has it locked.
+/// The marks of a directory. `None` if they can't be found out, or if another process has locked the directory.
 pub(crate) fn marks_of(directory: Result<OwnedFd, Errno>, locks: &Locks) -> Option<Marks> {
     let directory = directory.ok()?;
     match rustix::fs::openat(&directory, c".", LISTED, Mode::empty()) {
         Ok(listed) => locks.hold(listed, false).ok().map(|()| marks_in(directory.as_fd())),
-        // What can't be listed can't be locked.
+        // A directory that can't be listed can't be locked.
         Err(_) => Some(marks_in(directory.as_fd())).filter(|marks| *marks == Marks::default()),
     }
 }
@@ -98,16 +97,16 @@ fn marks_in(directory: BorrowedFd<'_>) -> Marks {
 }
 
 impl Shared {
-    /// What is to be held while something of this name is made: that it makes a repository is decided
-    /// with nothing else going on.
+    /// The lock to hold while a file of this name is made. A name that may complete a repository needs the exclusive
+    /// lock.
     pub(crate) fn order_for(&self, name: &[u8]) -> Order<'_> {
         if mark(name).is_some() { Order::Alone(self.write_order()) } else { Order::Shared(self.read_order()) }
     }
 }
 
 impl Worker<'_> {
-    /// To be asked before something is made at `inside`: if that makes a repository of the directory, whether what is
-    /// there already may be in one.
+    /// Call this before a file is made at `inside`. If the file turns the directory into a repository, this judges
+    /// whether the existing files may be in one.
     pub(crate) fn may_begin(&self, inside: &[u8], way: &dyn Way) -> Result<(), Box<Refused>> {
         let Some(slash) = inside.iter().rposition(|byte| *byte == b'/') else { return Ok(()) };
         let (directory, name) = (&inside[..slash], &inside[slash + 1..]);
@@ -121,7 +120,7 @@ impl Worker<'_> {
             })
         };
         let Ok(found) = way.open(1) else { return distrusted("the directory can't be looked at") };
-        // What can't be listed can't be locked: it is refused below.
+        // A directory that can't be listed can't be locked; `look_into` refuses it.
         if let Ok(listed) = rustix::fs::openat(&found, c".", LISTED, Mode::empty())
             && self.locks.hold(listed, true).is_err()
         {
@@ -142,7 +141,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Judges what is in a directory as if it had been made when that was a repository already.
+    /// Judges the content of a directory as if each file were made in a repository.
     fn look_into(&self, directory: OwnedFd, inside: &[u8]) -> Result<(), Box<Refused>> {
         let name_policy = &self.shared.name_policy;
         let mut left = LOOKED_AT;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a path to the directory that holds its last name, as the caller would find it.
+//! Resolves a path to the directory that holds its last name, as the caller would find it.
 //!
-//! The kernel walks most paths in one call. Those through `/proc/self` mean whoever asks: for the
-//! broker, which isn't in the sandbox's PID namespace, there is no such thing, and they are walked
-//! here, name by name. Where a walk came to is judged afterwards, so it doesn't matter how.
+//! The kernel resolves most paths in one call. Paths through `/proc/self` depend on the process that resolves them.
+//! The broker isn't in the sandbox's PID namespace, so for the broker that link doesn't exist. Such paths are
+//! resolved here, name by name. The result is judged afterwards, so the way of resolving doesn't matter for security.
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, OBJECT, PATH_MAX, path_of};
 use crate::broker::repository::{Locks, marks_of};
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// As many links as the kernel follows in one path.
+/// How many links the kernel follows in one path.
 const LINKS: u32 = 40;
 /// The inode number of the root of every process file system (`PROC_ROOT_INO`).
 const PROC_ROOT: u64 = 1;
@@ -23,10 +23,9 @@ pub(crate) const PROC_MAGIC: i64 = 0x9fa0;
 /// Where a path leads.
 #[derive(Debug)]
 pub(crate) enum Spot {
-    /// To a name in a directory; there may be something or nothing. No link is left to follow, or
-    /// the call follows none.
+    /// A name in a directory; the file may exist or not. Either no link is left to follow, or the call follows none.
     Name(Place),
-    /// To something that is there and was reached without a last name: `.`, `..`, `/`, or a jump.
+    /// An existing file that was reached without a last name: by `.`, `..`, `/`, or a magic link.
     Object(OwnedFd),
 }
 
@@ -35,17 +34,17 @@ pub(crate) enum Spot {
 pub(crate) struct Place {
     /// The directory.
     pub(crate) parent: OwnedFd,
-    /// The name, with the slashes that followed it: they mean that it has to be a directory.
+    /// The name, with the slashes behind it. A slash means that the file must be a directory.
     pub(crate) name: CString,
 }
 
 impl Place {
-    /// The name alone.
+    /// The name without the slashes.
     pub(crate) fn plain(&self) -> &[u8] {
         trim(self.name.to_bytes())
     }
 
-    /// The whole path, as the sandbox sees it.
+    /// The whole path, as seen inside.
     pub(crate) fn path(&self) -> Result<Vec<u8>, Errno> {
         let mut path = path_of(self.parent.as_fd())?;
         if path.last() != Some(&b'/') {
@@ -55,17 +54,17 @@ impl Place {
         Ok(path)
     }
 
-    /// The text of the link that is there.
+    /// The target text of the link at this name.
     pub(crate) fn read_link(&self) -> Result<Vec<u8>, Errno> {
         rustix::fs::readlinkat(&self.parent, &*c_string(self.plain())?, Vec::new()).map(CString::into_bytes)
     }
 
-    /// Whether a directory is there.
+    /// Whether a directory has this name.
     pub(crate) fn is_directory(&self) -> bool {
         self.stat().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
     }
 
-    /// What is there, no link followed.
+    /// The status of the file; follows no link.
     pub(crate) fn stat(&self) -> Result<Stat, Errno> {
         let name = c_string(self.plain())?;
         rustix::fs::statat(&self.parent, &*name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
@@ -83,14 +82,14 @@ impl Way for Place {
     }
 }
 
-/// What was reached by a descriptor, and the path that it has.
+/// A file that was reached by a descriptor, and its path.
 pub(crate) struct Object<'o> {
     pub(crate) file: BorrowedFd<'o>,
     pub(crate) path: &'o [u8],
 }
 
 impl Object<'_> {
-    /// The directory that its path says it lies in, if it does.
+    /// The directory that its path names as its parent, if the file is still there.
     fn parent(&self) -> Option<OwnedFd> {
         let slash = self.path.iter().rposition(|byte| *byte == b'/')?;
         let (directory, name) = (&self.path[..slash.max(1)], &self.path[slash + 1..]);
@@ -110,7 +109,7 @@ impl Way for Object<'_> {
     }
 
     fn marks(&self, up: usize, locks: &Locks) -> Option<Marks> {
-        // What has no name any more lies nowhere.
+        // A file without a name lies in no directory.
         if rustix::fs::fstat(self.file).is_ok_and(|stat| stat.st_nlink == 0) {
             return Some(Marks::default());
         }
@@ -118,7 +117,7 @@ impl Way for Object<'_> {
     }
 }
 
-/// `.`, or `../..`: so many directories up.
+/// `.`, or `../..`: `count` directories up.
 fn upwards(count: usize) -> Option<CString> {
     if count == 0 {
         return Some(c".".to_owned());
@@ -126,14 +125,14 @@ fn upwards(count: usize) -> Option<CString> {
     c_string(&[b"..".as_slice()].repeat(count).join(&b'/')).ok()
 }
 
-/// Whether a link in the last place is followed.
+/// Whether a link in the last component is followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Last {
     /// Yes.
     Follow,
-    /// Yes, to make a file there where nothing is.
+    /// Yes, and a file is made if the target doesn't exist.
     Make,
-    /// No: the call is about the link.
+    /// No: the call is about the link itself.
     Keep,
 }
 
@@ -148,14 +147,14 @@ pub(crate) fn c_string(bytes: &[u8]) -> Result<CString, Errno> {
     CString::new(bytes).map_err(|_null| Errno::INVAL)
 }
 
-/// Where the directory part ends and the last name, with its slashes, begins.
+/// Splits a path into the directory and the last name with its slashes.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let end = trim(path).len();
     let start = path[..end].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     path.split_at(start)
 }
 
-/// Whether a name can't be one that a call makes: it stands for a directory that is there.
+/// Whether a name is `.`, `..` or empty: a call can't make such a name, since it means an existing directory.
 fn is_dots(name: &[u8]) -> bool {
     matches!(trim(name), b"" | b"." | b"..")
 }
@@ -163,8 +162,8 @@ fn is_dots(name: &[u8]) -> bool {
 impl Caller<'_> {
     /// Resolves a path that a call names together with a directory descriptor.
     ///
-    /// With [`Last::Follow`] a link in the last place may be left: the fast way doesn't look. The
-    /// call itself then refuses to follow it, and [`follow`](Self::follow) goes on from there.
+    /// With [`Last::Follow`] the last component of the result may be a link, because the fast way doesn't look. The
+    /// call itself then refuses to follow it, and [`follow`](Self::follow) continues from there.
     pub(crate) fn resolve(&self, descriptor: i32, path: &CStr) -> Result<Spot, Errno> {
         let bytes = path.to_bytes();
         let (directory, name) = split(bytes);
@@ -182,7 +181,7 @@ impl Caller<'_> {
                 open_parent(self.base(descriptor)?.as_fd(), &c_string(directory)?)
             };
             match quick {
-                // `/proc/self`, or really missing: found out by walking.
+                // Either `/proc/self` or a missing file: resolve it name by name.
                 Err(Errno::LOOP | Errno::NOENT | Errno::SRCH) => {
                     return self.walk_from(descriptor, bytes, Last::Keep);
                 }
@@ -192,7 +191,7 @@ impl Caller<'_> {
         Ok(Spot::Name(Place { parent: parent?, name: c_string(name)? }))
     }
 
-    /// Goes on from a name that was found to be a link.
+    /// Continues from a name that turned out to be a link.
     pub(crate) fn follow(&self, place: Place, last: Last) -> Result<Spot, Errno> {
         Walk { caller: self, links: 0 }.walk(place.parent, place.name.as_bytes(), last)
     }
@@ -202,20 +201,20 @@ impl Caller<'_> {
         Walk { caller: self, links: 0 }.walk(start, path, last)
     }
 
-    /// What a path leads to, for calls on what is there.
+    /// The existing file that a path leads to.
     ///
     /// # Errors
-    /// `ENOENT` and what else looking it up gives.
+    /// `ENOENT`, and other errors of the lookup.
     pub(crate) fn object(&self, spot: Spot, last: Last) -> Result<OwnedFd, Errno> {
         self.object_and_name(spot, last).map(|(object, _name)| object)
     }
 
-    /// What a path leads to, and its path.
+    /// The existing file that a path leads to, and its path.
     pub(crate) fn object_and_path(&self, spot: Spot, last: Last) -> Result<(OwnedFd, Vec<u8>), Errno> {
         let (object, name) = self.object_and_name(spot, last)?;
         let path = match (path_of(object.as_fd()), name) {
-            // Of files that lie too deep the kernel doesn't tell the path, but that of the
-            // directory can be found out.
+            // The kernel doesn't report the path of a file that lies too deep, but the path of its directory can be
+            // found out.
             (Err(Errno::NAMETOOLONG), Some(place)) => place.path()?,
             (path, _name) => path?,
         };
@@ -257,7 +256,7 @@ pub(crate) fn kind(object: BorrowedFd<'_>) -> Result<FileType, Errno> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(object)?.st_mode))
 }
 
-/// Whether an entry of a directory is one itself; some file systems don't tell.
+/// Whether an entry of a directory is itself a directory. Some file systems don't report the type.
 pub(crate) fn is_directory(parent: &OwnedFd, name: &CStr, told: FileType) -> bool {
     match told {
         FileType::Unknown => rustix::fs::openat(parent, name, OBJECT | OFlags::NOFOLLOW, Mode::empty())
@@ -291,7 +290,8 @@ impl Walk<'_> {
                 rest.drain(..end);
                 continue;
             }
-            // No file is made with a slash behind it, and the kernel doesn't look whether a directory is there.
+            // The kernel makes no file for a name with a slash behind it, and doesn't check whether a directory is
+            // there.
             if is_last && last == Last::Make && slashes > 0 && self.links > 0 {
                 return Err(Errno::ISDIR);
             }
@@ -335,7 +335,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks at one name.
+    /// Looks at one component.
     fn step(&mut self, here: &OwnedFd, name: &CStr) -> Result<Next, Errno> {
         let proc = self.in_proc(here)?;
         if proc == Proc::Root {
@@ -360,7 +360,7 @@ impl Walk<'_> {
         Ok(Next::Link(target.into_bytes()))
     }
 
-    /// What `self` or `thread-self` in `proc` is for the caller.
+    /// The directory that `self` or `thread-self` in `proc` means for the caller.
     fn own_directory(&self, proc: &OwnedFd, thread: bool) -> Result<OwnedFd, Errno> {
         let (process, number) = self.caller.numbers_inside()?;
         let mut digits = DecimalBuffer::default();
@@ -390,11 +390,11 @@ enum Proc {
 }
 
 enum Next {
-    /// Something that is no link.
+    /// An existing file that is no link.
     There,
-    /// A link with this text.
+    /// A link with this target text.
     Link(Vec<u8>),
-    /// Something that the kernel jumped to.
+    /// A file that the kernel reached by a magic link.
     Jump(OwnedFd),
 }
 

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which program a thread runs, remembered from one call to the next while calls are learned.
+//! Remembers which program a thread runs, from one call to the next while calls are learned.
 //!
-//! Looking that up takes longer than all else that a learned call costs. A thread's program changes only by an execution,
-//! which is a call that is learned too. Two things can't be seen here: an execution by a thread that isn't its
-//! process's first goes on under the *first one's* number, at a moment that nobody tells; so of such a process nothing is
-//! remembered any more. And the number of a thread that was killed may become another's; so nothing is remembered for
-//! longer than [`LONGEST`], in which the kernel can't have given all other numbers.
+//! Looking up the program takes longer than all other work for a learned call. A thread's program changes only by an
+//! exec, which is itself a learned call. Two changes aren't visible here. First, after an exec by a thread that isn't
+//! its process's first one, the program goes on under the *first thread's* number, at an unknown moment; so nothing
+//! is remembered for such a process any more. Second, a killed thread's number may go to another thread; so nothing
+//! is remembered for longer than [`LONGEST`], in which the kernel can't have used up all other numbers.
 //!
-//! Only for what is put down. What is *refused* for its program is so by a look at it.
+//! This is only for recording. A *refusal* because of the program always looks the program up.
 
 use crate::broker::report::Program;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Threads remembered, by the low bits of their number.
+/// How many threads are remembered, indexed by the low bits of their number.
 const SLOTS: usize = 64;
-/// How long one is.
+/// How long a thread's program is remembered.
 const LONGEST: Duration = Duration::from_millis(10);
-/// Processes of which nothing is remembered. With more nothing is of anybody.
+/// How many processes may be excluded from remembering. Beyond that, nothing is remembered for any process.
 const MOST: usize = 1 << 12;
 
-/// A program's file: its file system and inode.
+/// A program's file: file system and inode.
 pub(crate) type File = (u64, u64);
 
-/// The threads, and what they run.
+/// The remembered threads and their programs.
 pub(crate) struct Running(Mutex<Known>);
 
 struct Known {
     threads: [Option<Thread>; SLOTS],
-    /// Processes one of whose further threads executes something, or has: by the process the thread.
+    /// Processes in which a thread other than the first executes a program, or did: process to thread.
     unsettled: HashMap<u32, u32>,
-    /// There were too many of them.
+    /// There were too many such processes.
     blind: bool,
 }
 
@@ -51,17 +51,17 @@ impl Running {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a thread, which is making a call, runs; if that is known.
+    /// The program of a thread that is making a call, if it is remembered.
     pub(crate) fn file_of(&self, thread: u32) -> Option<File> {
         let known = self.known();
         let seen = known.threads[slot(thread)].filter(|seen| seen.number == thread)?;
         (seen.until > Instant::now()).then_some(seen.file)
     }
 
-    /// A thread, which is making a call, was seen to run this.
+    /// Records that a thread, which is making a call, runs this program.
     pub(crate) fn remember(&self, thread: u32, program: &Program) {
         let mut known = self.known();
-        // Whoever still calls by its own number has failed to execute anything.
+        // A thread that still makes calls under its own number failed to execute a program.
         known.unsettled.retain(|_process, executing| *executing != thread);
         if known.blind || known.unsettled.contains_key(&thread) || program.path.is_empty() {
             return;
@@ -70,7 +70,7 @@ impl Running {
         known.threads[slot(thread)] = Some(Thread { number: thread, file, until: Instant::now() + LONGEST });
     }
 
-    /// A thread of this process is about to execute something. To be told before it may.
+    /// Records that a thread of this process is about to execute a program. Call this before the exec may begin.
     pub(crate) fn executes(&self, thread: u32, process: u32) {
         let mut known = self.known();
         for number in [thread, process] {
@@ -103,7 +103,7 @@ mod tests {
         Program { path: b"/bin/x".to_vec(), device, inode }
     }
 
-    /// Looked at within the time for which it holds, however busy the machine is.
+    /// Looks within the time for which the result is valid, even on a busy machine.
     fn seen(running: &Running, thread: u32, file: File) -> Option<File> {
         (0..1000).find_map(|_| {
             running.remember(thread, &program(file));
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(running.file_of(7 + 64), None);
         running.executes(7, 7);
         assert_eq!(running.file_of(7), None);
-        // The first thread's next call comes when that has ended, well or not.
+        // The first thread makes its next call when the exec is over, successful or not.
         assert_eq!(seen(&running, 7, OTHER), Some(OTHER));
         std::thread::sleep(LONGEST);
         assert_eq!(running.file_of(7), None);
@@ -130,10 +130,10 @@ mod tests {
         let running = Running::new();
         assert_eq!(seen(&running, 7, ONE), Some(ONE));
         running.executes(9, 7);
-        // Whether that is the one from before or the new program can't be told.
+        // This call may come from the old program or from the new one.
         assert_eq!(seen(&running, 7, ONE), None);
         assert_eq!(seen(&running, 8, ONE), Some(ONE));
-        // It failed.
+        // The exec failed.
         assert_eq!(seen(&running, 9, ONE), Some(ONE));
         assert_eq!(seen(&running, 7, ONE), Some(ONE));
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages: `sendto` with an address, `sendmsg` and `sendmmsg`, where unix datagram sockets may be made.
+//! Sends messages for the caller: `sendto` with an address, `sendmsg` and `sendmmsg`, where unix datagram sockets may
+//! be made.
 //!
-//! A message to a unix datagram socket names any path, and the name lies in memory that the caller can change at any
-//! moment. So the message is copied once, a path in it is judged as that of a connection is, and the broker sends the copy
-//! on the caller's own socket. Which kind a socket is doesn't tell whether that is necessary: by the time at which the
-//! kernel looks, its number can be another's.
+//! A message to a unix datagram socket can name any path, and the path lies in memory that the caller can change at
+//! any moment. So the broker copies the message once, judges a path in it like that of a connection, and sends the
+//! copy on the caller's own socket. The kind of a socket doesn't tell whether this is necessary: by the time the
+//! kernel looks, the descriptor number can mean another socket.
 //!
-//! A worker sends without waiting. Where the caller would wait, a thread of its own does.
+//! A worker sends without waiting. Where the caller would wait, a separate thread sends.
 
 use crate::broker::Worker;
 use crate::broker::caller::{Caller, DecimalBuffer, memory_of};
@@ -23,14 +24,14 @@ use rustix::process::Signal;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Of a stream so much is copied at a time, and no longer messages are sent: a datagram fits in whatever `net.core.wmem_max`
-/// usually is. Calls that wait are kept in memory, which is the broker's.
+/// Of a stream this much is copied at a time. Longer datagrams are refused; a datagram of this size fits into the
+/// usual `net.core.wmem_max`. Waiting calls occupy the broker's memory.
 const MOST_BYTES: usize = 1 << 19;
-/// So many messages of `sendmmsg` are sent at once: it may always send fewer than it was asked to.
+/// How many messages of one `sendmmsg` are sent. `sendmmsg` may always send fewer than asked.
 const MOST_MESSAGES: usize = 64;
 /// `UIO_MAXIOV`.
 const MOST_PARTS: usize = 1024;
-/// More than the kernel takes as a rule (`net.core.optmem_max`).
+/// More than the kernel usually accepts (`net.core.optmem_max`).
 const MOST_CONTROL: usize = 1 << 17;
 /// `SCM_MAX_FD`.
 const MOST_DESCRIPTORS: usize = 253;
@@ -40,7 +41,7 @@ const MSG_NOSIGNAL: i32 = 0x4000;
 const MSG_ZEROCOPY: i32 = 0x400_0000;
 const MSG_FASTOPEN: i32 = 0x2000_0000;
 
-/// `struct user_msghdr`, and that with the length of what was sent behind it.
+/// `struct user_msghdr`; and `struct mmsghdr`, which adds the length of what was sent.
 const HEADER: usize = 56;
 const HEADER_AND_LENGTH: usize = 64;
 /// `struct cmsghdr`.
@@ -48,36 +49,36 @@ const CONTROL_HEADER: usize = 16;
 const SOL_SOCKET: i32 = 1;
 const SCM_RIGHTS: i32 = 1;
 
-/// The caller's socket, and what counts of it.
+/// The caller's socket with its relevant properties.
 struct Socket {
     file: OwnedFd,
     is_unix: bool,
     is_stream: bool,
-    /// Messages reach the paths that they name.
+    /// Its messages are delivered to the paths that they name.
     names_paths: bool,
-    /// The call waits where it has to.
+    /// The call waits if necessary.
     waits: bool,
 }
 
-/// Whom a message goes to.
+/// The receiver of a message.
 enum To {
-    /// As the caller says it; nobody: whom the socket is connected to.
+    /// The address that the caller gave. If it is empty: the socket's peer.
     Address(Vec<u8>),
-    /// This socket, whatever its path leads to meanwhile.
+    /// This socket, even if its path leads elsewhere meanwhile.
     File(OwnedFd),
-    /// Nobody: its path leads to this error, unless the kernel has another that it looks for before.
+    /// No receiver: the path leads to this error. The kernel may find another error first, which then counts.
     Nowhere(Errno),
 }
 
-/// What no descriptor's number is like.
+/// A path that is never a descriptor's number.
 const NO_NUMBER: &[u8] = b"nobody";
 
-/// What a message says, copied.
+/// The data of a message, copied.
 struct Text {
     data: Vec<u8>,
-    /// So many bytes behind them can't be read.
+    /// This many bytes behind the data can't be read.
     unreadable: usize,
-    /// Of a stream: what is copied when those have been sent.
+    /// Of a stream: the parts to copy when the data has been sent.
     rest: Vec<Part>,
 }
 
@@ -88,23 +89,23 @@ type Part = (u64, u64);
 struct Letter {
     to: To,
     text: Text,
-    /// So much of the text has been sent.
+    /// How many bytes of the data were sent.
     sent: usize,
     control: Vec<u8>,
-    /// What the numbers in `control` mean.
+    /// The descriptors behind the numbers in `control`.
     passed: Vec<OwnedFd>,
 }
 
-/// A call under way.
+/// A call in progress.
 struct Sending {
     socket: Socket,
     flags: i32,
     letters: Vec<Letter>,
-    /// Where the caller wants to know how much of each was sent: the `struct mmsghdr`s.
+    /// The address of the caller's `struct mmsghdr`s, where the sent lengths are written.
     vector: Option<u64>,
-    /// How much of each was.
+    /// How many bytes of each message were sent.
     sent: Vec<usize>,
-    /// How much of the next one was, in all.
+    /// How many bytes of the present message were sent.
     done: usize,
     failed: Option<Errno>,
 }
@@ -149,7 +150,7 @@ impl Worker<'_> {
                     passed += letter.passed.len();
                     letters.push(letter);
                 }
-                // Those before it are sent.
+                // The messages before it are still sent.
                 Err(errno) => failed = Some(errno),
             }
             if failed.is_some() || bytes > MOST_BYTES || passed > MOST_DESCRIPTORS {
@@ -170,13 +171,13 @@ impl Worker<'_> {
         Ok(Socket { file, is_unix, is_stream: kind == SocketType::STREAM, names_paths, waits })
     }
 
-    /// The message whose `struct user_msghdr` is there.
+    /// Reads the message with the `struct user_msghdr` at `address`.
     fn letter_at(&self, caller: &Caller<'_>, socket: &Socket, address: u64) -> Result<Letter, Errno> {
         let header = caller.memory(address, HEADER)?;
         let word = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
         let length = header[8..].first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
         let length = usize::try_from(length).map_err(|_negative| Errno::INVAL)?;
-        // A longer one the kernel cuts off.
+        // The kernel cuts off a longer address.
         let name = match word(0) {
             0 => Vec::new(),
             name => caller.memory(name, length.min(LONGEST))?,
@@ -219,7 +220,7 @@ impl Worker<'_> {
         Ok(Letter { to, text, sent: 0, control, passed })
     }
 
-    /// Takes what a message passes: descriptors of the caller's, whose numbers become those that the broker has for them.
+    /// Takes the caller's descriptors that a message passes. Their numbers are replaced by the broker's.
     fn take_passed(&self, caller: &Caller<'_>, control: &mut [u8]) -> Result<Vec<OwnedFd>, Errno> {
         let mut passed = Vec::new();
         let mut at = 0;
@@ -228,7 +229,8 @@ impl Worker<'_> {
             let (level, kind) = (int(8), int(12));
             let length = header.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
             let length = usize::try_from(length).unwrap_or(usize::MAX);
-            // So says the kernel, too. It must never read numbers here that were left as the caller wrote them.
+            // The kernel fails in the same way. It must never read numbers here that the caller wrote and the broker
+            // didn't replace.
             let end = at.checked_add(length).filter(|end| length >= CONTROL_HEADER && *end <= control.len());
             let end = end.ok_or(Errno::INVAL)?;
             if (level, kind) == (SOL_SOCKET, SCM_RIGHTS) {
@@ -248,15 +250,16 @@ impl Worker<'_> {
     }
 
     fn send(&self, caller: &Caller<'_>, mut sending: Sending) -> Result<Outcome, Errno> {
-        // Else the thread was killed while its memory was read, and its number may be another's, whose memory this is.
+        // If the call no longer waits, the thread was killed while its memory was read. The memory may be another
+        // thread's with the same number.
         if !caller.waits() {
             return Err(Errno::SRCH);
         }
         if sending.flags & MSG_ZEROCOPY != 0 {
-            // The pages would be the broker's. Programs copy then.
+            // The kernel would pin the broker's pages. Programs send a copy after this error.
             return Err(Errno::NOBUFS);
         }
-        // That connects as well: what comes of it depends on whether it waits.
+        // This flag also connects. The result depends on whether the call waits.
         let connects = sending.flags & MSG_FASTOPEN != 0 && sending.socket.waits;
         let call: Call = caller.call.into();
         if !connects && sending.go(self.shared, call, false) {
@@ -283,12 +286,12 @@ impl Sending {
         Self { socket, flags, letters, vector, sent: Vec::new(), done: 0, failed: None }
     }
 
-    /// Sends. False where it would have to wait, and wasn't told to.
+    /// Sends the messages. Returns false if sending would wait and `wait` is false.
     fn go(&mut self, shared: &Shared, call: Call, wait: bool) -> bool {
         let flags = self.flags | MSG_NOSIGNAL | if wait { 0 } else { MSG_DONTWAIT };
         while let Some(letter) = self.letters.get_mut(self.sent.len()) {
             if letter.is_spent() {
-                // That can go on for as long as somebody receives.
+                // Copying more can go on as long as the receiver reads, so it needs a separate thread.
                 if !wait {
                     return false;
                 }
@@ -301,7 +304,7 @@ impl Sending {
                 Ok(sent) => {
                     self.done += sent;
                     letter.sent += sent;
-                    // What goes with it has gone with its first byte.
+                    // Control data is sent with the first byte.
                     letter.control.clear();
                     let goes_on = self.socket.is_stream && self.socket.waits && sent > 0;
                     if goes_on && (letter.is_unsent() || letter.is_spent()) {
@@ -331,7 +334,7 @@ impl Sending {
             && self.flags & MSG_NOSIGNAL == 0
     }
 
-    /// What the caller is told, besides the signal that it gets.
+    /// The result for the caller. Also sends the signal that the caller gets, if any.
     fn value(&self, shared: &Shared, (call, process): (Call, u32)) -> Result<i64, Errno> {
         if self.is_signalled() {
             notify::signal_caller(&shared.listener, call.id, (call.thread, process), Signal::PIPE)?;
@@ -344,7 +347,7 @@ impl Sending {
         }
     }
 
-    /// Writes how much of each message was sent; how many were told of.
+    /// Writes the sent length of each message. Returns for how many messages.
     fn tell_lengths(&self, shared: &Shared, call: Call, vector: u64) -> Result<i64, Errno> {
         let mut told = 0;
         for (index, sent) in self.sent.iter().enumerate() {
@@ -364,7 +367,7 @@ impl Sending {
 }
 
 impl Text {
-    /// Copies what `parts` of a thread's memory say: of a stream not more than is sent at once.
+    /// Copies the memory that `parts` describe. Of a stream, not more than is sent at once.
     fn copy(thread: u32, parts: &[Part], is_stream: bool) -> Result<Self, Errno> {
         if parts.iter().any(|(_address, length)| i64::try_from(*length).is_err()) {
             return Err(Errno::INVAL);
@@ -397,15 +400,16 @@ impl Letter {
         self.sent < self.text.data.len()
     }
 
-    /// Whether all that was copied has been sent, and there is more.
+    /// Whether all copied data was sent and more is left to copy.
     fn is_spent(&self) -> bool {
         !self.is_unsent() && !self.text.rest.is_empty()
     }
 
-    /// Copies the next of what is to be sent.
+    /// Copies the next piece of the data.
     fn copy_more(&mut self, shared: &Shared, call: Call) -> bool {
         let copied = Text::copy(call.thread, &self.text.rest, true);
-        // Else the thread was killed, and its number may be another's, whose memory this is.
+        // If the call no longer waits, the thread was killed. The memory may be another thread's with the same
+        // number.
         if let (Ok(text), true) = (copied, shared.listener.is_waiting(call.id)) {
             (self.text, self.sent) = (text, 0);
             return true;
@@ -413,18 +417,18 @@ impl Letter {
         false
     }
 
-    /// Sends what hasn't been.
+    /// Sends the unsent data.
     fn send(&self, socket: &OwnedFd, flags: i32) -> Result<usize, Errno> {
         let data = (&self.text.data[self.sent..], self.text.unreadable);
         let send = |name: &[u8]| notify::send(socket.as_fd(), name, data, &self.control, flags);
         match &self.to {
             To::Address(address) => match send(address) {
-                // As for a connection: for the command there is nobody.
+                // As for a connection: the command must see that no receiver exists.
                 Err(Errno::PERM) if is_abstract(address) => Err(Errno::CONNREFUSED),
                 other => other,
             },
             To::File(file) => {
-                // Relative to the thread's directory, the list of descriptors.
+                // The path is relative to the thread's working directory, the list of descriptors.
                 let mut digits = DecimalBuffer::default();
                 send(&unix_address(by_number(file.as_fd(), &mut digits)))
             }
@@ -436,7 +440,7 @@ impl Letter {
     }
 }
 
-/// The address of one of the `struct mmsghdr`s.
+/// The address of the `struct mmsghdr` at `index`.
 fn address_of(vector: u64, index: usize) -> Result<u64, Errno> {
     vector.checked_add((index * HEADER_AND_LENGTH) as u64).ok_or(Errno::FAULT)
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Signals for callers that wait.
+//! Detects signals for callers that wait.
 //!
-//! Once a broker has heard of a call, the kernel lets only what ends the caller's process interrupt it. Whoever waits
-//! long would have gone on at any other signal as well. So it is looked from time to time whether one has come.
+//! Once the broker has received a call, only a signal that ends the caller's process interrupts the call. A native
+//! call that waits long would also return at any other signal. So the broker checks from time to time whether a
+//! signal has come.
 //!
-//! The kernel acts on a restart (`ERESTARTSYS` and its like) where it looks at the caller's signals before the caller goes
-//! on, which it does if one was meant for this thread. Otherwise the caller itself would see that number. A signal for
-//! the whole process is meant for the first thread that doesn't block it, beginning with the leader (`complete_signal`);
-//! when one stops, all are to.
+//! The kernel handles a restart (`ERESTARTSYS` and similar results) when it delivers a signal to the caller before
+//! the caller continues. It does so only if a signal is meant for this thread; otherwise the caller itself would see
+//! that number. A signal for the whole process is meant for the first thread that doesn't block it, beginning with
+//! the leader (`complete_signal`). If one thread stops, all stop.
 
 use crate::broker::caller::{DecimalBuffer, field};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// How the kernel ends calls that a signal interrupts: which of these it is decides what becomes of the call.
+/// How the kernel ends calls that a signal interrupts. This decides whether the call returns or restarts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Restart {
     /// `ERESTARTSYS`: `EINTR` if there is a handler without `SA_RESTART`.
@@ -32,26 +33,26 @@ impl Restart {
     }
 }
 
-/// After so many looks at a signal that may be another thread's nobody else takes it.
+/// After this many looks a pending signal counts as this thread's: no other thread has taken it.
 const DOUBTS: u32 = 3;
 const SIGCHLD: u32 = 17;
 
-/// What was seen of a caller at earlier looks.
+/// What earlier looks at a caller showed.
 #[derive(Default)]
 pub(crate) struct Doubts(u32);
 
-/// What is to be made of a caller's signals.
+/// What a caller's pending signals mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Meant {
-    /// Nothing.
+    /// No signal for this thread.
     Nothing,
-    /// One is meant for this thread, or all threads are to stop.
+    /// A signal is meant for this thread, or all threads are to stop.
     ForIt,
-    /// One may be meant for this thread.
+    /// A signal may be meant for this thread.
     Perhaps,
 }
 
-/// The answer to a caller whose wait a signal ends, if there is one.
+/// The result for a caller, if a signal ends its wait.
 pub(crate) fn answer(proc: &OwnedFd, thread: u32, restart: Restart, doubts: &mut Doubts) -> Option<Errno> {
     doubts.answer(look(proc, thread).unwrap_or(Meant::Nothing), restart)
 }
@@ -66,19 +67,20 @@ impl Doubts {
             Meant::ForIt => Some(restart.errno()),
             Meant::Perhaps => {
                 self.0 += 1;
-                // Whoever has a handler expects it, and nobody sees a number that is the kernel's own.
+                // A program with a handler expects EINTR. The kernel's internal restart numbers must not become
+                // visible.
                 (self.0 >= DOUBTS).then_some(Errno::INTR)
             }
         }
     }
 }
 
-/// What a `status` file says of signals.
+/// The signal fields of a `status` file.
 struct Status {
     process: u32,
     threads: u32,
     stopped: bool,
-    /// Its own, and its process's, but those that it blocks or ignores.
+    /// The thread's own pending signals, and in `shared` those of its process, without blocked and ignored ones.
     own: u64,
     shared: u64,
     blocked: u64,
@@ -107,13 +109,13 @@ impl Status {
         Self::read(&text[..length])
     }
 
-    /// `leader` is the status of its process's first thread.
+    /// Whether a signal is meant for `thread`. `leader` reads the status of its process's first thread.
     fn meant(&self, thread: u32, leader: impl FnOnce() -> Option<Self>) -> Meant {
         if self.own != 0 {
             return Meant::ForIt;
         }
         if thread == self.process || self.threads <= 1 {
-            // That of a child is meant for the thread which has made it.
+            // SIGCHLD is meant for the thread that made the child.
             let only_child = self.threads > 1 && self.shared == 1 << (SIGCHLD - 1);
             return match self.shared {
                 0 => Meant::Nothing,
@@ -121,7 +123,7 @@ impl Status {
                 _ => Meant::ForIt,
             };
         }
-        // The broker may not list a process's threads, but knows the first one's number.
+        // The broker can't list a process's threads, but it knows the number of the first one.
         match leader() {
             Some(leader) if leader.stopped => Meant::ForIt,
             Some(leader) if self.shared & !leader.blocked != 0 => Meant::Nothing,

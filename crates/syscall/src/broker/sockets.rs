@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sockets: giving one a name, which may be a file's, and connecting to such names.
+//! Binds sockets to names, which may be files, and connects to such names.
 //!
-//! Sockets made inside (`bound`) can be connected to. Those of others stand for what their owners do: they
-//! have to be granted one by one. (Abstract names and other families are kept apart by the network
-//! namespace and Landlock.) And what such a socket is called: not as it was bound, but as its program named it.
+//! The command can connect to sockets that were made inside (`bound`). Other sockets act for the processes that own
+//! them, so each must be granted. (The network namespace and Landlock separate abstract names and other families.)
+//! This module also answers what a socket's name is: not the bound one, but the one that the program gave.
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, path_of};
 use crate::broker::identity::Moment;
@@ -24,10 +24,10 @@ use std::sync::Arc;
 /// `struct sockaddr_storage`.
 pub(crate) const LONGEST: usize = 128;
 const AF_UNIX: u16 = 1;
-/// The longest path in an address; one as long as that has no null behind it.
+/// The longest path in an address. A path of this length has no null behind it.
 const SUN_PATH: usize = 108;
 
-/// The file that a socket address names, if it does.
+/// The path that a socket address names, if it names one.
 pub(crate) fn file_of(address: &[u8]) -> Option<&[u8]> {
     let (family, path) = address.split_first_chunk::<2>()?;
     if u16::from_ne_bytes(*family) != AF_UNIX || path.first().is_none_or(|byte| *byte == 0) {
@@ -36,18 +36,18 @@ pub(crate) fn file_of(address: &[u8]) -> Option<&[u8]> {
     path.split(|byte| *byte == 0).next()
 }
 
-/// Whether a socket address is a name that no file has.
+/// Whether a socket address is an abstract name.
 pub(crate) fn is_abstract(address: &[u8]) -> bool {
     address
         .split_first_chunk::<2>()
         .is_some_and(|(family, name)| u16::from_ne_bytes(*family) == AF_UNIX && name.first() == Some(&0))
 }
 
-/// What a socket is connected to.
+/// The target of a connection.
 enum Target {
-    /// As the caller says it.
+    /// The address that the caller gave.
     Address(Vec<u8>),
-    /// This socket, whatever its path leads to meanwhile.
+    /// This socket, even if its path leads elsewhere meanwhile.
     File(OwnedFd),
 }
 
@@ -55,13 +55,13 @@ impl Target {
     fn connect(&self, socket: &OwnedFd) -> Result<(), Errno> {
         match self {
             Self::Address(address) => match notify::connect(socket.as_fd(), address) {
-                // An abstract name of somebody outside, which Landlock keeps apart. For the command there is
-                // nobody; told that it may not, Xlib wouldn't go on to the server's socket.
+                // An abstract name of a process outside, which Landlock separates. The command must see that nothing
+                // listens there: after EPERM, Xlib wouldn't try the server's path next.
                 Err(Errno::PERM) if is_abstract(address) => Err(Errno::CONNREFUSED),
                 other => other,
             },
             Self::File(file) => {
-                // Relative to the thread's directory, the list of descriptors.
+                // The path is relative to the thread's working directory, the list of descriptors.
                 let mut digits = DecimalBuffer::default();
                 notify::connect(socket.as_fd(), &unix_address(by_number(file.as_fd(), &mut digits)))
             }
@@ -69,13 +69,13 @@ impl Target {
     }
 }
 
-/// The address that the caller gives as second argument.
+/// The address in the caller's second argument.
 fn given_address(caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
     let length = usize::try_from(caller.int(2)).map_err(|_negative| Errno::INVAL)?;
     if length > LONGEST { Err(Errno::INVAL) } else { caller.bytes(1, length) }
 }
 
-/// The address of a file, as the kernel tells it.
+/// The address of a file, in the form that the kernel reports.
 pub(crate) fn unix_address(path: &[u8]) -> Vec<u8> {
     let mut address = AF_UNIX.to_ne_bytes().to_vec();
     address.extend_from_slice(path);
@@ -114,19 +114,20 @@ impl Worker<'_> {
         let home = rustix::fs::openat(CWD, c".", DIRECTORY, Mode::empty())?;
         let base = caller.base(CWD_NUMBER)?;
         let bound = if self.leads_straight(&base, path.to_bytes(), &place) {
-            // The socket remembers the path as it is given, and some ask it.
+            // The socket remembers the path as it is given, and programs can ask for it.
             rustix::process::fchdir(&base)?;
             notify::bind(socket.as_fd(), &address)
         } else {
-            // Walked once more the path could lead elsewhere. So it is the name alone that is bound, in the directory that
-            // was judged.
+            // A second walk of the path could lead elsewhere. So bind only the last name, in the directory that was
+            // judged.
             let name = self.shared.given_names.add(path.to_bytes(), place.plain(), SUN_PATH);
             let address = unix_address(&name);
             rustix::process::fchdir(&place.parent)?;
             notify::bind(socket.as_fd(), &address)
         };
         if rustix::process::fchdir(&home).is_err() {
-            // Descriptors by number would be files of the caller's from here on.
+            // Without its working directory, this worker would take descriptor numbers for files of the caller's
+            // directory.
             palisade_sys::process::exit_now(1);
         }
         bound?;
@@ -134,7 +135,7 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
-    /// What a socket, or the other end of its connection, is called by the program that named it.
+    /// The name of a socket, or of its peer, as the program gave it.
     pub(crate) fn socket_name(&self, caller: &Caller<'_>, of_peer: bool) -> Result<Outcome, Errno> {
         let socket = self.file_at(caller, caller.int(0))?;
         let mut name = notify::socket_name(socket.as_fd(), of_peer)?;
@@ -153,8 +154,8 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
-    /// Whether a path is the very name of a place that nobody else can move: without links, in a tree of
-    /// the sandbox's own, where nothing inside changes names meanwhile. Or no path at all, but a name.
+    /// Whether a path leads to a place that no other process can move: without links, in a private tree of the
+    /// sandbox, where the held lock prevents changes of names. Or whether it is no path at all, but a single name.
     fn leads_straight(&self, base: &OwnedFd, path: &[u8], place: &Place) -> bool {
         let Ok(real) = place.path() else { return false };
         let named = match (path.first(), path_of(base.as_fd())) {
@@ -168,14 +169,14 @@ impl Worker<'_> {
     pub(crate) fn connect(&self, caller: &Caller<'_>) -> Result<Outcome, Errno> {
         let socket = self.file_at(caller, caller.int(0))?;
         let address = given_address(caller)?;
-        // To a socket of another family a path is no name.
+        // For a socket of another family the address is no path.
         let path = file_of(&address);
         let is_unix = socket_domain(&socket)? == AddressFamily::UNIX;
         let target = match path.filter(|_| is_unix) {
             None => Target::Address(address),
             Some(path) => Target::File(self.socket_file(caller, path)?),
         };
-        // What may wait does so elsewhere.
+        // A call that may wait is made in another thread.
         let waits = !rustix::fs::fcntl_getfl(&socket)?.contains(OFlags::NONBLOCK)
             && socket_type(&socket)? != SocketType::DGRAM;
         if !waits {
@@ -194,19 +195,20 @@ impl Worker<'_> {
         Ok(Outcome::Later)
     }
 
-    /// The socket at a path, if it may be connected to.
+    /// The socket at a path, if the command may connect to it.
     pub(crate) fn socket_file(&self, caller: &Caller<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
         if caller.has_other_root()? {
-            // Which paths mean something else to. A browser locks parts of itself into an empty directory so.
+            // In another root directory paths mean other files. A browser changes the root of some processes to an
+            // empty directory.
             return Err(Errno::NOENT);
         }
-        // Who received a message knows its sender as it was bound, and answers there.
+        // A program that received a message knows the sender's bound name, and answers to that name.
         let given = self.shared.given_names.given(path);
         let spot = caller.resolve(CWD_NUMBER, &c_string(given.as_deref().unwrap_or(path))?)?;
         let object = caller.object(spot, Last::Follow)?;
         let stat = rustix::fs::fstat(&object)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
-            // The kernel looks first whether it may be written to.
+            // The kernel checks write permission first.
             let mut digits = DecimalBuffer::default();
             let number = by_number(object.as_fd(), &mut digits);
             rustix::fs::accessat(CWD, number, Access::WRITE_OK, AtFlags::empty())?;
@@ -227,13 +229,13 @@ impl Worker<'_> {
         Err(Errno::ACCESS)
     }
 
-    /// The caller's open file itself: what it does to the number meanwhile doesn't matter.
+    /// The caller's open file itself. The caller may then reuse the number for another file.
     pub(crate) fn file_at(&self, caller: &Caller<'_>, number: i32) -> Result<OwnedFd, Errno> {
         if number < 0 {
             return Err(Errno::BADF);
         }
         let file = notify::descriptor_of_thread(caller.call.thread, number, || caller.process())?;
-        // Else the thread was killed, and its number may be another's, whose file this is.
+        // If the call no longer waits, the thread was killed. The file may be another thread's with the same number.
         if caller.waits() { Ok(file) } else { Err(Errno::SRCH) }
     }
 }

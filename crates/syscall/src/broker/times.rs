@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When a file was read and written last, in the three forms that the kernel's calls have.
+//! Sets a file's access and modification times, in the three forms that the kernel's calls use.
 
 use crate::broker::attributes::Target;
 use crate::broker::caller::Caller;
@@ -9,7 +9,7 @@ use crate::broker::{Outcome, Worker};
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
-/// How a call gives the two times.
+/// The form in which a call gives the two times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     /// `struct utimbuf`.
@@ -21,12 +21,12 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Bytes that both times take.
+    /// The size of both times, in bytes.
     const fn size(self) -> usize {
         if matches!(self, Self::Seconds) { 16 } else { 32 }
     }
 
-    /// The times for a file from a call's memory.
+    /// Reads the times from a call's memory.
     fn read(self, bytes: &[u8]) -> Result<Timestamps, Errno> {
         let mut words = bytes.chunks_exact(8).map_while(|word| word.try_into().ok()).map(i64::from_ne_bytes);
         let mut word = || words.next().ok_or(Errno::FAULT);
@@ -38,7 +38,7 @@ impl Form {
                     micro @ 0..1_000_000 => micro * 1000,
                     _ => return Err(Errno::INVAL),
                 },
-                // The kernel knows which are times, and which mean now or never.
+                // The kernel validates the values, including "now" and "omit".
                 Self::Nanoseconds => word()?,
             };
             Ok(Timespec { tv_sec, tv_nsec })
@@ -48,9 +48,10 @@ impl Form {
 }
 
 impl Worker<'_> {
-    /// `utime`, `utimes`, `futimesat` and `utimensat`: argument `times` points to the times; without any they are now.
+    /// `utime`, `utimes`, `futimesat` and `utimensat`. Argument `times` points to the times; a null pointer means
+    /// now.
     ///
-    /// `path` is the number of the argument with the path; without one the descriptor itself is meant.
+    /// `path` is the index of the argument with the path. `None` means the descriptor itself.
     pub(crate) fn set_times(
         &self,
         caller: &Caller<'_>,

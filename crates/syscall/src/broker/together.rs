@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A worker and its caller on one processor while a file changes hands.
+//! Keeps a worker and its caller on one processor while the caller receives a file.
 //!
-//! The kernel wakes a caller for taking a file, and the worker when it has it, and not as it does for an answer: their
-//! processor being busy with the other, it would put each of them on an idle one, whose waking up takes
-//! longer than the whole call.
+//! The kernel wakes the caller to take the file and then the worker, but not in the way that it does for an answer.
+//! Their processor is busy with the other thread, so the kernel would put each of them on an idle processor. Waking
+//! an idle processor takes longer than the whole call.
 //!
-//! Two workers that answer calls at once keep off each other's processor.
+//! Two workers that answer calls at the same time avoid each other's processor.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::cell::Cell;
 
-/// Calls of one caller for which the worker stays where it is: letting go and holding on at each would take longer
-/// than all else here, and a caller that has been moved to another processor is followed there after so many.
+/// For this many calls of one caller the worker stays on its processor. Releasing and pinning at each call would take
+/// longer than all other work here. After so many calls the worker can follow a caller that was moved to another
+/// processor.
 const STAY: u32 = 16;
 
 /// Where a worker runs.
 pub(super) struct Spot {
-    /// Where it may run, if it may be kept in one place.
+    /// The processors on which it may run. `None` if it can't be pinned.
     everywhere: Option<CpuSet>,
-    /// Where it runs unless it is kept in one place, if that isn't everywhere.
+    /// The processors on which it runs while it isn't pinned, if these aren't all.
     range: Cell<Option<CpuSet>>,
     kept: Cell<Option<Kept>>,
 }
 
-/// It stays on one processor.
+/// The worker is pinned to one processor.
 #[derive(Clone, Copy)]
 struct Kept {
     processor: usize,
-    /// For this caller.
+    /// The caller for which it is pinned.
     thread: u32,
-    /// For so many calls more.
+    /// For how many more calls.
     calls: u32,
 }
 
-/// In the thread that is to be kept.
+/// Call this in the thread that will be pinned.
 impl Default for Spot {
     fn default() -> Self {
         let everywhere = sched_getaffinity(None).ok().filter(|processors| processors.count() > 1);
@@ -43,7 +44,7 @@ impl Default for Spot {
 }
 
 impl Spot {
-    /// A call of this thread's has come. With `many` callers at once the worker stays where it is for all of them.
+    /// Records a call of this thread. With `many` callers at once the worker stays on its processor for all of them.
     pub(super) fn meet(&self, thread: u32, many: bool) {
         let Some(kept) = self.kept.get() else { return };
         if kept.calls > 0 && (many || kept.thread == thread) {
@@ -53,7 +54,7 @@ impl Spot {
         }
     }
 
-    /// Not on this processor, if there is another.
+    /// Avoid this processor, if there is another.
     pub(super) fn keep_off(&self, processor: Option<usize>) {
         let Some((mut others, processor)) = self.everywhere.zip(processor) else { return };
         others.unset(processor);
@@ -63,7 +64,7 @@ impl Spot {
         }
     }
 
-    /// Anywhere again.
+    /// Use all processors again.
     pub(super) fn roam(&self) {
         if self.range.take().is_some() {
             self.let_go();
@@ -73,13 +74,13 @@ impl Spot {
     fn let_go(&self) {
         self.kept.set(None);
         if let Some(range) = self.range.get().or(self.everywhere) {
-            // Without it's only slower.
+            // A failure only costs speed.
             let _anywhere_it_may = sched_setaffinity(None, &range);
         }
     }
 
-    /// Keeps both here until what is returned is dropped, and the worker for some calls more. The caller can't notice:
-    /// it is in the middle of its call.
+    /// Pins the caller until the returned value is dropped, and the worker for some more calls. The caller can't
+    /// notice: it is in the middle of its call.
     pub(super) fn share_with(&self, thread: u32) -> Option<Here> {
         let here = sched_getcpu();
         let callers = i32::try_from(thread).ok().and_then(Pid::from_raw)?;
@@ -91,7 +92,7 @@ impl Spot {
         only.set(here);
         sched_setaffinity(Some(callers), &only).ok()?;
         if self.kept.get().is_none_or(|kept| kept.processor != here) {
-            // Without it's only slower.
+            // A failure only costs speed.
             let kept = sched_setaffinity(None, &only).is_ok();
             self.kept.set(kept.then_some(Kept { processor: here, thread, calls: STAY }));
         }
@@ -104,7 +105,7 @@ pub(super) fn here() -> usize {
     sched_getcpu()
 }
 
-/// A caller that is kept.
+/// A caller that is pinned.
 pub(super) struct Here {
     thread: Pid,
     before: CpuSet,
@@ -112,7 +113,7 @@ pub(super) struct Here {
 
 impl Drop for Here {
     fn drop(&mut self) {
-        // Fails when it has been killed.
+        // This fails if the caller was killed.
         let _gone = sched_setaffinity(Some(self.thread), &self.before);
     }
 }
@@ -137,11 +138,11 @@ mod tests {
         assert_eq!(own(), before);
         spot.keep_off(before.first().copied());
         match before.get(1..) {
-            // Where there is but one it stays.
+            // With only one processor the worker stays.
             None | Some([]) => assert_eq!(own(), before),
             Some(others) => {
                 assert_eq!(own(), others);
-                // Let go, it still does.
+                // After the release it still avoids that processor.
                 spot.kept.set(Some(Kept { processor: others[0], thread: 1, calls: 0 }));
                 spot.meet(1, true);
                 assert_eq!(own(), others);

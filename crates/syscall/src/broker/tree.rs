@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Making, moving and removing names.
+//! Makes, moves and removes names.
 
 use crate::broker::caller::{Caller, DecimalBuffer, path_of};
 use crate::broker::identity::Moment;
@@ -14,8 +14,8 @@ use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
-/// A directory that is moved away from where protected names begin is looked through for them: this many entries at
-/// most.
+/// When a directory is moved away from a place where protected names begin, it is searched for them. At most this
+/// many entries are searched.
 const LOOKED_THROUGH: usize = 200_000;
 
 /// One side of a move.
@@ -23,9 +23,9 @@ struct Side {
     place: Place,
     path: Vec<u8>,
     kind: Option<FileType>,
-    /// Device and inode of what is there.
+    /// Device and inode of the file at this name.
     identity: Option<(u64, u64)>,
-    /// Why nothing is known of what is there.
+    /// The error, if the file at this name couldn't be examined.
     error: Errno,
 }
 
@@ -44,13 +44,13 @@ impl Side {
         Ok(Self { place, path, kind, identity: stat.map(|stat| (stat.st_dev, stat.st_ino)), error })
     }
 
-    /// That there is something, or nothing, but that it can be told.
+    /// Whether it is known that a file is there or not.
     fn can_be_told(&self) -> Result<(), Errno> {
         if self.kind.is_none() && self.error != Errno::NOENT { Err(self.error) } else { Ok(()) }
     }
 
-    /// Moves what was judged. A directory or a link that another sandbox has put in its place at this moment goes
-    /// back; a file brings nothing along.
+    /// Makes a move that was judged. If another sandbox has put another directory or link there in the meantime, the
+    /// move is undone. Another file is harmless: it contains no further names.
     fn rename(&self, to: &Self, flags: RenameFlags) -> Result<(), Errno> {
         let rename = |from: &Place, to: &Place, flags| {
             rustix::fs::renameat_with(&from.parent, &*from.name, &to.parent, &*to.name, flags)
@@ -87,8 +87,8 @@ impl Worker<'_> {
         }
     }
 
-    /// One of two paths of a call, which are looked at one after the other: whether a name can be looked for where it
-    /// leads shows before the second is.
+    /// Resolves one of two paths of a call. The kernel checks the first path before it reads the second: a directory
+    /// of the first that can't be searched gives its error first.
     fn side(&self, caller: &Caller<'_>, (descriptor, path): (i32, usize)) -> Result<Spot, Errno> {
         let spot = caller.resolve(descriptor, &caller.path(path)?)?;
         if let Spot::Name(place) = &spot {
@@ -111,7 +111,7 @@ impl Worker<'_> {
         let path = place.path()?;
         match self.check(Operation::MakeDirectory, &path, &place) {
             Ok(()) => {}
-            // Nothing obeys an empty one.
+            // An empty directory of this name is harmless.
             Err(refused) if place.stat().is_err() && self.is_checkout(caller, &refused) => {}
             Err(refused) => return Err(self.unless_there(caller, &place, &refused)),
         }
@@ -122,7 +122,7 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
-    /// Tells the launcher what git will take for a repository, if anybody else sees it.
+    /// Reports a directory or file that git will treat as a repository to the launcher, if it is visible outside.
     pub(crate) fn tell_of_repository(&self, inside: &[u8]) {
         if self.shared.name_policy.is_holder(inside)
             && let Some(path) = self.shared.name_policy.host_path(inside)
@@ -131,7 +131,7 @@ impl Worker<'_> {
         }
     }
 
-    /// For calls that fail when the name is there: that comes before a refusal, and is no news.
+    /// For calls that fail if the name exists. That error comes before a refusal and isn't reported.
     fn permit_new(
         &self,
         caller: &Caller<'_>,
@@ -174,7 +174,8 @@ impl Worker<'_> {
         let before = Moment::now();
         rustix::fs::mknodat(&place.parent, &*place.name, kind, mode, device)?;
         if kind == FileType::Socket {
-            // Nobody ever listens there, for to bind a name makes another; who connects is told so.
+            // No process ever listens at this name: binding makes another name. A program that connects gets the
+            // right error.
             self.shared.bound.add(&place, before);
         }
         Ok(Outcome::Value(0))
@@ -195,7 +196,7 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
-    /// `link` and its kin; of each path the descriptor that it begins at, and the number of its argument.
+    /// `link` and `linkat`. Each path has its directory descriptor and the index of its argument.
     pub(crate) fn link(
         &self,
         caller: &Caller<'_>,
@@ -258,7 +259,7 @@ impl Worker<'_> {
         let _order = self.shared.order_for(place.plain());
         let path = place.path()?;
         if let Err(refused) = self.check(Operation::Remove { directory }, &path, &place) {
-            // What isn't there can't be removed: no news.
+            // A missing file can't be removed; don't report a refusal.
             place.stat()?;
             return match !directory && self.goes_on(caller, &refused) {
                 true => Ok(Outcome::Value(0)),
@@ -271,7 +272,7 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
-    /// `rename` and its kin; of each path the descriptor that it begins at, and the number of its argument.
+    /// `rename` and its variants. Each path has its directory descriptor and the index of its argument.
     pub(crate) fn rename(
         &self,
         caller: &Caller<'_>,
@@ -313,7 +314,8 @@ impl Worker<'_> {
             return Err(Errno::EXIST);
         }
         let judged = self.may_leave(&from).and_then(|()| match self.may_arrive(&from, &to) {
-            // Of this name itself: a file that completes a repository is refused for the configuration that is there.
+            // Only for a refusal of this very name. If a file would complete a repository, the refusal can be about
+            // the configuration that lies there.
             Err(refused)
                 if refused.content
                     && from.kind == Some(FileType::RegularFile)
@@ -329,7 +331,7 @@ impl Worker<'_> {
                 from.rename(&to, flags)?;
                 self.shared.bound.left(leaving);
             }
-            // Two names of one file, or one name twice: the kernel does nothing.
+            // Two names of one file, or the same name twice: the kernel does nothing.
             Ok(Some(_)) if from.identity == to.identity => {}
             Ok(Some(refused)) => {
                 let fresh = self.shared.name_policy.is_fresh(&to.place);
@@ -348,8 +350,8 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
-    /// A directory doesn't pass the border of `node_modules`, as if that were another file system: who moves one copies
-    /// it then, and each name is judged where it comes to.
+    /// A directory can't cross the border of `node_modules`: the broker answers as if it were another file system.
+    /// Programs then copy the directory, and each name is judged at its new place.
     fn stays_on_its_side(&self, caller: &Caller<'_>, from: &Side, to: &Side) -> Result<(), Errno> {
         let name_policy = &self.shared.name_policy;
         let directory = from.is_directory() || to.is_directory();
@@ -361,7 +363,8 @@ impl Worker<'_> {
         Err(self.deny(caller, &from.path, denial, Errno::XDEV))
     }
 
-    /// A directory above what the policy speaks of keeps its name, as if something were mounted on it.
+    /// A directory must keep its name if the policy states a rule about a path in it. The broker answers as if a file
+    /// system were mounted on it.
     fn keeps_its_name(&self, caller: &Caller<'_>, side: &Side) -> Result<(), Errno> {
         let about = self.shared.name_policy.pinned_for(&side.path).filter(|_about| side.is_directory());
         match about {
@@ -408,13 +411,13 @@ impl Worker<'_> {
         Ok(Outcome::Value(0))
     }
 
-    /// Refuses to take protected names along from where they are.
+    /// Refuses a move that would take protected names along.
     fn look_through(&self, from: &Side) -> Result<(), Box<Refused>> {
         let name_policy = &self.shared.name_policy;
         let mut left = LOOKED_THROUGH;
         let mut opened = Opened::default();
         let Ok(top) = opened.list(&from.place.parent, &from.place.name) else {
-            // What can't be read can't be vouched for.
+            // If the directory can't be read, it may contain protected names.
             return name_policy.distrust(&from.path);
         };
         let mut pending = vec![(top, from.path.clone())];
@@ -435,7 +438,7 @@ impl Worker<'_> {
                     return name_policy.distrust(&inside);
                 }
                 if is_directory(&directory, name, entry.file_type()) {
-                    // What can't be read now can be made readable when it is there.
+                    // A directory that can't be read now could be made readable after the move.
                     let Ok(below) = opened.list(&directory, name) else {
                         return name_policy.distrust(&inside);
                     };
@@ -447,12 +450,12 @@ impl Worker<'_> {
     }
 }
 
-/// The last name of a path, without slashes; empty for the root.
+/// The last name of a path, without slashes. Empty for the root.
 fn last_of(path: &[u8]) -> &[u8] {
     path.split(|byte| *byte == b'/').rfind(|name| !name.is_empty()).unwrap_or_default()
 }
 
-/// The mount in which a path's last name lies.
+/// The mount that holds a path's last name.
 fn mount_of(spot: &Spot) -> Result<u64, Errno> {
     let place = match spot {
         Spot::Name(place) => &place.parent,
@@ -462,8 +465,8 @@ fn mount_of(spot: &Spot) -> Result<u64, Errno> {
     rustix::fs::statx(place, c"", flags, StatxFlags::MNT_ID).map(|stat| stat.stx_mnt_id)
 }
 
-/// Whether this kernel lets whoever has opened a file give it a name by its descriptor (since Linux 6.10). Before, it
-/// asks for a capability that nobody inside has, and finds nothing otherwise.
+/// Whether this kernel lets a process that has opened a file give it a name by its descriptor (since Linux 6.10).
+/// Older kernels ask for a capability that no process inside has, and otherwise return ENOENT.
 fn may_link_descriptors() -> bool {
     static MAY: OnceLock<bool> = OnceLock::new();
     *MAY.get_or_init(|| {

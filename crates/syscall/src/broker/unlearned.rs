@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls that weren't learned of a profile's programs: remembered, refused, or made if the user says so.
+//! Decides on calls that weren't learned for a profile's programs: record them, refuse them, or make them if the user
+//! agrees.
 //!
-//! The filter passes them on whatever their arguments, besides those that the broker answers anyway. A call is the
-//! program's whose file the thread executes, which is looked up at each one that isn't merely remembered: a thread may
-//! have become another program since. What is told is told once for each program and call, and once for each call that is refused.
+//! The filter passes these calls on whatever their arguments, in addition to the calls that the broker answers
+//! anyway. A call belongs to the program whose file the thread executes. That file is looked up at each call that
+//! isn't merely recorded, because the thread may have executed another program since. Each pair of program and call
+//! is reported once, and each refused call once.
 
 use crate::broker::caller::Caller;
 use crate::broker::report::{Program, Report};
@@ -19,37 +21,39 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Programs and calls that are remembered; of further ones nothing is told, and nobody is asked: they are refused.
+/// How many pairs of program and call are remembered. Further ones aren't reported, and the user isn't asked: they
+/// are refused.
 const MOST: usize = 1 << 16;
 
-/// What becomes of them.
+/// What happens to calls that weren't learned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// They are made, and told.
+    /// They are made and reported.
     Remember,
-    /// They fail with `EPERM`, and are told.
+    /// They fail with `EPERM` and are reported.
     Refuse,
-    /// Their process is ended, which is told.
+    /// Their process is ended, which is reported.
     Kill,
-    /// The user is asked; no means that they fail, or end the process.
+    /// The user is asked. After a no, they fail or their process is ended.
     Ask {
-        /// No ends the process.
+        /// A no ends the process.
         kill: bool,
     },
 }
 
-/// The calls, and what becomes of them.
+/// The calls that weren't learned, and what happens to them.
 #[derive(Clone, Debug)]
 pub struct Unlearned {
     /// Their numbers.
     pub numbers: Numbers,
-    /// What becomes of them.
+    /// What happens to them.
     pub fate: Fate,
     /// Which calls are passed on for other reasons.
     pub passed: Passed,
 }
 
-/// A program's file, a call, and the question about it (0: that it wasn't learned): what was told, or answered.
+/// A program's file, a call, and a question about it (0: whether it may be made although it wasn't learned). Reported
+/// or answered.
 type Key = (u64, u64, u32, u32);
 
 /// Decides on calls that weren't learned.
@@ -57,9 +61,9 @@ pub(crate) struct Judge {
     unlearned: Unlearned,
     told: Mutex<HashSet<Key>>,
     answers: Mutex<HashMap<Key, bool>>,
-    /// Held by whoever asks: one question at a time. The number of the last one.
+    /// The number of the last question. A thread holds the lock while it asks: one question at a time.
     asking: Mutex<u64>,
-    /// If executions are passed on.
+    /// Present if the filter passes on execs.
     running: Option<Running>,
 }
 
@@ -79,7 +83,7 @@ impl Judge {
         }
     }
 
-    /// What becomes of a call.
+    /// Handles a call.
     pub(super) fn dispatch(&self, worker: &Worker<'_>, call: &Notification) -> Result<Outcome, Errno> {
         let number = u32::try_from(call.number).unwrap_or(u32::MAX);
         if !self.unlearned.numbers.contains(number) {
@@ -96,7 +100,7 @@ impl Judge {
         self.unlearned.numbers.contains(number)
     }
 
-    /// What becomes of a call by a fate. `question` tells apart what may be asked about calls of one number.
+    /// Handles a call by a fate. `question` distinguishes the questions about calls of one number.
     pub(super) fn decide(
         &self,
         worker: &Worker<'_>,
@@ -131,16 +135,16 @@ impl Judge {
         }
     }
 
-    /// Tells of a call if it is this program's first of its number.
+    /// Reports a call if it is this program's first one of its number.
     fn put_down(&self, worker: &Worker<'_>, caller: &Caller<'_>, number: u32) {
         let thread = caller.call.thread;
         let name = calls::name_of(caller.call);
         if EXECUTING.contains(&name) {
-            // Who can't be looked at any more executes nothing.
+            // A thread that can't be looked up any more is gone and executes nothing.
             if let (Some(running), Ok(process)) = (&self.running, caller.process()) {
                 running.executes(thread, process);
             }
-            // It is passed on for this alone: a program that can't call it can't begin.
+            // This call is passed on only for this purpose: without it no program can start.
             if group::base().iter().any(|call| call.name() == name) {
                 return;
             }
@@ -161,7 +165,7 @@ impl Judge {
         }
     }
 
-    /// Makes a call that may be made: as the broker would without modes.
+    /// Makes a permitted call, as the broker would without syscall modes.
     fn proceed(&self, worker: &Worker<'_>, call: &Notification) -> Result<Outcome, Errno> {
         let seen = Call {
             audit_arch: call.audit_arch,
@@ -181,7 +185,7 @@ impl Judge {
     ) -> Errno {
         let victim = if kill { victim(worker, call).ok() } else { None };
         if victim.is_some() || self.is_news(key) {
-            // Before it ends: with the last process the launcher stops listening.
+            // Report before the process ends: the launcher stops reading after the last process.
             let killed = victim.is_some();
             let report = Report::Unlearned { thread: call.thread, program, call: key.2, killed };
             worker.shared.reporter.insist(&report);
@@ -196,7 +200,7 @@ impl Judge {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).contains(&key)
     }
 
-    /// Whether it has not been told; full, nothing is news any more.
+    /// Whether this wasn't reported yet. When the memory is full, everything counts as reported.
     fn is_news(&self, key: Key) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.len() < MOST && told.insert(key)
@@ -211,8 +215,8 @@ impl Judge {
     }
 }
 
-/// Whether a process signals one of its own threads. That reaches nobody else, and when it happens depends on how threads
-/// meet: Go's runtime interrupts those that run for long, and a run that was learned may have had none.
+/// Whether a process signals one of its own threads. That reaches no other process, and its moment depends on timing:
+/// Go's runtime interrupts threads that run for long, and the learned run may have had none.
 fn signals_itself(caller: &Caller<'_>) -> bool {
     calls::name_of(caller.call) == "tgkill"
         && caller
@@ -220,23 +224,23 @@ fn signals_itself(caller: &Caller<'_>) -> bool {
             .is_ok_and(|(process, _thread)| i64::from(caller.int(0)) == i64::from(process))
 }
 
-/// The process of a call that still waits, so that no other has got its number.
+/// The process of a call. The call is checked to wait afterwards, so no other process has got the number.
 fn victim(worker: &Worker<'_>, call: &Notification) -> Result<OwnedFd, Errno> {
-    // A thread's own number would do for a signal, but not for a descriptor of its process.
+    // The number of a thread would do for a signal, but not for a descriptor of its process.
     let process = Caller::new(worker, call).process()?;
     let process = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
     let descriptor = pidfd_open(process, PidfdFlags::empty())?;
     if worker.shared.listener.is_waiting(call.id) { Ok(descriptor) } else { Err(Errno::SRCH) }
 }
 
-/// Has the launcher ask its user about a call, and answers it. In a thread of its own.
+/// Lets the launcher ask its user about a call, and answers the call. Runs in a separate thread.
 fn ask(shared: &Arc<Shared>, call: &Notification, program: Program, kill: bool, question: u32) {
     let Some(judge) = &shared.judge else { return };
     let worker = Worker::new(shared);
     let key = (program.device, program.inode, u32::try_from(call.number).unwrap_or(u32::MAX), question);
     let allowed = {
         let mut number = judge.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have asked the same meanwhile.
+        // Another thread may have asked the same question meanwhile.
         match judge.answer(key) {
             Some(answer) => answer,
             None if !shared.listener.is_waiting(call.id) => return,
@@ -250,7 +254,7 @@ fn ask(shared: &Arc<Shared>, call: &Notification, program: Program, kill: bool, 
                 };
                 shared.reporter.insist(&question);
                 let Some(answer) = shared.reporter.answer(*number) else {
-                    // The caller is gone. The next to ask isn't answered by what is still to come.
+                    // The caller is gone. A late answer isn't taken for the answer to the next question.
                     return;
                 };
                 if answer.keep {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Threads for calls that may wait for ever, such as opening a FIFO whose other end nobody has.
+//! Runs threads for calls that may wait forever, such as opening a FIFO that no other process has open.
 
 use crate::broker::signals::{self, Doubts, Restart};
 use crate::broker::{Call, Shared};
@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// More such calls at once are refused with `EAGAIN`.
+/// How many such calls may wait. More are refused with `EAGAIN`.
 const MOST: usize = 256;
 
-/// So often it is looked whether callers are still there and whether signals have come for them; and whenever a process
-/// ends that one of them belonged to: a caller that was killed must not go on waiting by its deputy, who would be taken
-/// for a writer when a reader comes.
+/// How often to check whether callers are still there and whether signals have come for them. A check also happens
+/// whenever a waiting caller's process ends. Otherwise the deputy of a killed caller would go on waiting, and a later
+/// reader of a FIFO would take it for a writer.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// The same while one of them has waited for less than [`SHORT`].
+/// The same while a wait is younger than [`SHORT`].
 const FIRST_LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const SHORT: Duration = Duration::from_secs(1);
 
@@ -29,7 +29,7 @@ const SHORT: Duration = Duration::from_secs(1);
 pub(crate) enum What {
     /// A call that signals interrupt.
     Call,
-    /// An answer of the user's, of which the caller doesn't know.
+    /// An answer of the user. The caller doesn't know that it waits for one.
     User,
 }
 
@@ -41,19 +41,20 @@ pub(crate) struct Waiters {
     looking: AtomicBool,
 }
 
-/// A thread that waits in place of a caller.
+/// A thread (the deputy) that waits in place of a caller.
 pub(crate) struct Wait {
     call: Call,
     what: What,
     began: Instant,
     deputy: Interruptible,
     process: OwnedFd,
-    /// Why its wait was ended, if it was.
+    /// Why the wait was ended, if it was.
     end: Mutex<(Doubts, Option<Errno>)>,
 }
 
 impl Wait {
-    /// The caller's answer, where its deputy may have been interrupted.
+    /// The answer for the caller. A deputy that was interrupted gets EINTR; the reason for the interruption counts
+    /// instead.
     pub(crate) fn answer(&self, answer: Reply) -> Reply {
         let (_doubts, end) = &*self.end();
         match answer {
@@ -66,7 +67,7 @@ impl Wait {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether its caller waits no more.
+    /// Whether the caller no longer waits.
     fn is_over(&self, shared: &Shared) -> bool {
         !shared.listener.is_waiting(self.call.id) || {
             let (doubts, end) = &mut *self.end();
@@ -79,11 +80,11 @@ impl Wait {
 }
 
 impl Waiters {
-    /// Runs `work` for a call of `process` in a thread of its own, with the walls of a worker. Its wait ends
-    /// with `EINTR` when the caller is gone, or when a signal has come for it.
+    /// Runs `work` for a call of `process` in a separate thread, with the walls of a worker. Its wait ends with
+    /// `EINTR` when the caller is gone, or when a signal has come for the caller.
     ///
     /// # Errors
-    /// `EAGAIN` when there are too many.
+    /// `EAGAIN` if too many calls wait.
     pub(crate) fn start(
         &self,
         shared: Arc<Shared>,
@@ -101,7 +102,7 @@ impl Waiters {
             spawn(move || look(&shared))?;
         }
         spawn(move || {
-            // The filter comes from the worker that started this thread.
+            // The thread inherits the filter of the worker that started it.
             if let (Ok(()), Ok(deputy)) = (shared.own_directory(), process::interruptible()) {
                 let (began, end) = (Instant::now(), Mutex::default());
                 let wait = Arc::new(Wait { call, what, began, deputy, process, end });
@@ -117,16 +118,16 @@ impl Waiters {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a wait. If it isn't one yet, it will be at the next look.
+    /// Ends a wait. If the thread doesn't wait yet, the next look ends its wait.
     fn interrupt(&self, wait: &Arc<Wait>) {
-        // While it is there, the thread's number is no other's.
+        // While the wait is in the list, its thread exists, and its number belongs to no other thread.
         let list = self.list();
         if list.iter().any(|other| Arc::ptr_eq(other, wait)) {
             let _gone = wait.deputy.interrupt();
         }
     }
 
-    /// Those that wait, as soon as there are any.
+    /// The waits, as soon as there are any.
     fn some(&self) -> Vec<Arc<Wait>> {
         let waiting = self.news.wait_while(self.list(), |waiting| waiting.is_empty());
         waiting.unwrap_or_else(PoisonError::into_inner).clone()
@@ -140,7 +141,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
     }
 }
 
-/// Ends waits that are over, as long as there is a broker.
+/// Ends waits that are over. Runs as long as the broker.
 fn look(shared: &Shared) {
     loop {
         let waiting = shared.waiters.some();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refusals that no protected name decides: of directories that keep their names, of borders, modes, and of what is
-//! shown read-only. They are told as those of names are.
+//! Reports refusals that no protected name causes: directories that must keep their names, borders, modes, and files
+//! that are shown read-only. They are reported like those of names.
 //!
-//! Mounts and Landlock refuse by themselves. The broker makes the calls, so it sees what came of them, and tells it
-//! where the sandbox is the reason: where the permissions of the file would have refused it anyway, nothing is told.
+//! Mounts and Landlock refuse by themselves. The broker makes the calls, so it sees their errors. It reports an error
+//! if the sandbox is its reason. If the file's permissions would have refused the call anyway, nothing is reported.
 
 use crate::broker::Worker;
 use crate::broker::caller::Caller;
@@ -23,16 +23,16 @@ pub(super) struct Judged {
     told: Cell<bool>,
 }
 
-/// What is shown so that nobody can write to it.
+/// How a file is shown that no process inside can write to.
 pub(crate) enum Shut {
-    /// Something of the host, with its path there.
+    /// A file of the host, with its path there.
     Shown(Vec<u8>),
-    /// Something that covers what the host has there.
+    /// A placeholder covers the host's file.
     Covered,
 }
 
 impl Judged {
-    /// Another call begins.
+    /// Resets the state at the beginning of a call.
     pub(super) fn begin(&self) {
         self.operation.set(None);
         self.told.set(false);
@@ -45,14 +45,14 @@ impl Judged {
         kept.extend_from_slice(path);
     }
 
-    /// What the present call is refused for is told.
+    /// Records that the refusal of the present call was reported.
     pub(super) fn tell(&self) {
         self.told.set(true);
     }
 }
 
 impl Worker<'_> {
-    /// Tells why a call is refused, and gives the error.
+    /// Reports why a call is refused, and returns the error.
     pub(super) fn deny(&self, caller: &Caller<'_>, inside: &[u8], denial: Denial, errno: Errno) -> Errno {
         self.judged.tell();
         let path = self.shared.name_policy.host_path(inside).unwrap_or_else(|| inside.to_vec());
@@ -69,7 +69,8 @@ impl Worker<'_> {
         });
     }
 
-    /// A call failed with an error of the kernel's: tells if it was for how the sandbox shows the name.
+    /// Handles a call that failed with an error of the kernel's. Reports it if the way the sandbox shows the name is
+    /// the reason.
     pub(super) fn tell_of_kernel(&self, call: &Notification, errno: Errno) {
         let Some(operation) = self.judged.operation.get().filter(|_deed| !self.judged.told.get()) else {
             return;
@@ -80,7 +81,7 @@ impl Worker<'_> {
             Some(Shut::Covered) => self.tell_of(caller, inside.clone(), Denial::Covered),
             Some(Shut::Shown(host)) => {
                 let object = object_of(operation, &inside);
-                // The kernel says that it is read-only before it looks what is there to be removed.
+                // The kernel reports a read-only mount before it checks whether the file to remove exists.
                 if is_permitted(object)
                     && (!matches!(operation, Operation::Remove { .. }) || is_there(&inside))
                 {
@@ -96,7 +97,7 @@ impl Worker<'_> {
     }
 }
 
-/// What a call needs permission for: the thing, or the directory in which its name is made or removed.
+/// The file for which a call needs permission: the file itself, or the directory in which a name is made or removed.
 fn object_of(operation: Operation, path: &[u8]) -> &[u8] {
     let directory = &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0).max(1).min(path.len())];
     match operation {
@@ -114,8 +115,8 @@ fn is_there(path: &[u8]) -> bool {
     c_string(path).is_ok_and(|path| rustix::fs::statat(CWD, &*path, AtFlags::SYMLINK_NOFOLLOW).is_ok())
 }
 
-/// Whether owner and mode of a file let it be written to. They are asked first (`do_faccessat` of the kernel), then
-/// whether it is mounted read-only; Landlock isn't asked at all.
+/// Whether a file's owner and mode allow writing. The kernel checks these first (`do_faccessat`) and then for a
+/// read-only mount. It doesn't ask Landlock at all.
 fn is_permitted(path: &[u8]) -> bool {
     matches!(access(path), Ok(()) | Err(Errno::ROFS))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The directories above what a call is about, as the name policy asks for them.
+//! Gives the name policy access to the directories above the file that a call is about.
 
 use crate::broker::identity::{Identity, Moment};
 use crate::broker::repository::Locks;
@@ -8,19 +8,19 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// The way from the root to what a call is about.
+/// The directories from the root to the file that a call is about.
 pub(crate) trait Way {
-    /// The directory that lies `up` above it, at least 1.
+    /// Opens the directory that lies `up` levels above the file, at least 1.
     ///
     /// # Errors
-    /// As the kernel's.
+    /// The kernel's errors.
     fn open(&self, up: usize) -> Result<OwnedFd, Errno>;
 
-    /// By what git would know that directory; `None` if that can't be told. It is locked until the call is made, so
-    /// that no broker's caller changes that.
+    /// The names in that directory by which git would recognise a repository. `None` if they can't be found out. The
+    /// directory stays locked until the call is made, so that no call through another broker changes the answer.
     fn marks(&self, up: usize, locks: &Locks) -> Option<Marks>;
 
-    /// Whether the directory that it lies in was born since `start`.
+    /// Whether the directory that holds the file was made after `start`.
     fn is_fresh(&self, start: Moment) -> bool {
         let directory = self.open(1).ok().and_then(|opened| Identity::of(opened, c"", FileType::Directory));
         directory.is_some_and(|directory| directory.is_born_since(start))

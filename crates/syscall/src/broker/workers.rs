@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who receives calls: one thread, and a second one when calls wait for it.
+//! Receives calls: one thread does, and a second one helps when calls wait.
 //!
-//! The kernel wakes every thread that waits for a call (`recv_wait_event` isn't exclusive). With two of them
-//! each call wakes one for nothing, which costs a third of what an answer does. So the second looks from time to time,
-//! while calls come at all, whether one waits that the first doesn't get to: because a file system stands still under it,
-//! or because several programs call at once. Then it receives as well, for as long as that is of use, and keeps off the processor of the
-//! first: each has its callers woken where it runs, so that otherwise both may stay on one while another has nothing to do.
+//! The kernel wakes every thread that waits for a call (`recv_wait_event` isn't exclusive). With two waiting threads
+//! each call would wake one of them in vain, which costs a third of an answer's time. So while calls come, the second
+//! thread checks from time to time whether a call waits that the first thread doesn't get to: because a file system
+//! is slow, or because several programs call at once. Then the second thread receives calls, too, for as long as that
+//! is of use. It avoids the first thread's processor: each thread wakes its callers on its own processor, so
+//! otherwise both could stay on one processor while another is idle.
 
 use crate::broker::{Shared, Worker, together};
 use palisade_sys::notify::Listener;
@@ -16,47 +17,47 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-/// How often the second looks: a call waits for it that long at most, and then the time again.
+/// How often the second thread looks. A call waits for it at most this long, plus the time for the work.
 const LOOK: Duration = Duration::from_millis(2);
-/// After so many looks at nothing it sleeps until a call comes.
+/// After this many looks without calls it sleeps until a call comes.
 const QUIET: u32 = 10;
-/// Calls after which it is found out whether its help is of use.
+/// After this many calls it is checked whether the second thread's help is of use.
 const STINT: u32 = 64;
-/// So many of them, at least, must have come while the first was at another.
+/// At least this many of them must have come while the first thread was busy.
 const USEFUL: u32 = STINT / 4;
 
-/// The two.
+/// The state of the two threads.
 #[derive(Default)]
 pub(crate) struct Workers {
-    /// Odd while the first answers a call.
+    /// Odd while the first thread answers a call.
     turns: AtomicU64,
-    /// The second looks.
+    /// The second thread looks for waiting calls.
     watching: AtomicBool,
-    /// Nobody is left to make a call.
+    /// No process is left that could make a call.
     over: AtomicBool,
-    /// The second receives calls, too.
+    /// The second thread receives calls, too.
     helping: AtomicBool,
-    /// One more than the number of the processor where the first answered its last call.
+    /// One more than the number of the processor on which the first thread answered its last call. 0: none.
     first_at: AtomicUsize,
     second: OnceLock<Thread>,
 }
 
 /// Why a wait for a call ended without one.
 enum Without {
-    /// For no reason that matters.
+    /// An unimportant reason.
     Nothing,
-    /// Nobody is left.
+    /// No process is left that could make a call.
     Nobody,
 }
 
 impl Workers {
-    /// The first: receives calls until nobody is left to make one.
+    /// The first thread: receives calls until no process is left that could make one.
     pub(super) fn lead(&self, worker: &Worker<'_>) -> Result<(), Errno> {
         loop {
             match receive(worker)? {
                 Ok(call) => {
                     self.turns.fetch_add(1, Ordering::SeqCst);
-                    // Either the second sees that there is a call, or it is seen here that it doesn't look.
+                    // Either the second thread sees this turn, or this thread sees that the second one doesn't look.
                     if !self.watching.load(Ordering::SeqCst) {
                         self.watching.store(true, Ordering::SeqCst);
                         self.wake_second();
@@ -77,13 +78,13 @@ impl Workers {
     }
 
     fn wake_second(&self) {
-        // Not there yet, it looks before it sleeps.
+        // If the second thread hasn't started yet, it looks before it sleeps.
         if let Some(second) = self.second.get() {
             second.unpark();
         }
     }
 
-    /// Whether both receive calls.
+    /// Whether both threads receive calls.
     pub(super) fn is_helped(&self) -> bool {
         self.helping.load(Ordering::Relaxed)
     }
@@ -92,12 +93,12 @@ impl Workers {
         self.over.load(Ordering::SeqCst)
     }
 
-    /// The second: looks whether it is needed, and receives calls while it is.
+    /// The second thread: looks whether its help is needed, and receives calls while it is.
     pub(super) fn stand_by(&self, worker: &Worker<'_>) -> Result<(), Errno> {
         let _only_one = self.second.set(std::thread::current());
         while !self.is_over() {
             if !self.watching.load(Ordering::SeqCst) {
-                // Also returns without a reason.
+                // `park` may also return without a reason.
                 std::thread::park();
                 continue;
             }
@@ -110,7 +111,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Until no calls come any more. Returns how far the first had got then.
+    /// Looks until no more calls come. Returns the last seen turn of the first thread.
     fn watch(&self, worker: &Worker<'_>) -> Result<u64, Errno> {
         let mut seen = self.turns.load(Ordering::SeqCst);
         let mut quiet = 0;
@@ -154,7 +155,7 @@ const fn is_busy(turns: u64) -> bool {
     turns % 2 == 1
 }
 
-/// What the second has seen in its last calls.
+/// What the second thread has seen in its last calls.
 #[derive(Default)]
 struct Stint {
     calls: u32,
@@ -166,7 +167,7 @@ impl Stint {
         self.calls == 0
     }
 
-    /// Whether to go on, after one more call, which came while the first was at another, or not.
+    /// Records one more call, and whether it came while the first thread was busy. Returns whether to go on helping.
     fn is_of_use(&mut self, first_was_busy: bool) -> bool {
         self.calls += 1;
         self.while_busy += u32::from(first_was_busy);
@@ -184,7 +185,7 @@ fn receive(worker: &Worker<'_>) -> Result<Result<palisade_sys::notify::Notificat
     match listener.receive() {
         Ok(call) => Ok(Ok(call)),
         Err(Errno::INTR) => Ok(Err(Without::Nothing)),
-        // The caller died before its call was fetched; or nobody is left.
+        // Either the caller died before its call was received, or no process is left.
         Err(Errno::NOENT) => {
             let nobody = state_of(listener).contains(PollFlags::HUP);
             Ok(Err(if nobody { Without::Nobody } else { Without::Nothing }))
@@ -193,7 +194,7 @@ fn receive(worker: &Worker<'_>) -> Result<Result<palisade_sys::notify::Notificat
     }
 }
 
-/// Whether a call waits that nobody has received.
+/// Whether a call waits that no thread has received.
 fn has_one_waiting(listener: &Listener) -> bool {
     state_of(listener).contains(PollFlags::IN)
 }
@@ -207,10 +208,10 @@ fn state_of(listener: &Listener) -> PollFlags {
     }
 }
 
-/// What one of the two does.
+/// The work of one of the two threads.
 type Work = fn(&Workers, &Worker<'_>) -> Result<(), Errno>;
 
-/// Starts both, each as `prepare` makes it fit; `Err` ends the broker.
+/// Starts both threads. `prepare` sets up each one. An `Err` ends the broker.
 pub(super) fn start(
     shared: &Arc<Shared>,
     prepare: impl Fn(&Shared) -> Result<(), Errno> + Clone + Send + 'static,
@@ -224,7 +225,8 @@ pub(super) fn start(
         std::thread::Builder::new()
             .stack_size(256 * 1024)
             .spawn(move || {
-                // One that can't go on takes the whole broker with it: a call that nobody answers would wait for ever.
+                // If one thread can't continue, the whole broker ends: otherwise a call could wait for its answer
+                // forever.
                 if run().is_err() {
                     palisade_sys::process::exit_now(1);
                 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files that may have a name if their content is harmless, written by who doesn't write beside and rename: `cp`, `tar`,
-//! `git worktree add`.
+//! Handles files that may have a name if their content is harmless, when a program writes such a file directly
+//! instead of writing another and renaming it: `cp`, `tar`, `git worktree add`.
 //!
-//! They get a file without a name, which can never have one. When it is closed, what is in it then is judged, and a copy
-//! goes to the name as if it had been renamed there ([`config`]): whoever goes on writing does so to a file that nobody
-//! reads. So nothing can be brought about by this that couldn't be by a file beside it. The program isn't asked to wait:
-//! the name is there a moment after it has closed the file, and before the next call that the broker answers is made.
+//! The program gets a file without a name, which can never get one. When the file is closed, the broker judges its
+//! content and puts a copy at the name, as if it had been renamed there ([`config`]). A process that goes on writing
+//! then writes to a file that no program reads. So this permits nothing that writing another file and renaming it
+//! wouldn't. The program doesn't wait: the name exists a moment after the file is closed, and before the broker makes
+//! the next call that it answers.
 
 use crate::broker::caller::{Caller, DecimalBuffer};
 use crate::broker::how::{How, Opened};
@@ -23,27 +24,27 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// So many are written at once: each takes two descriptors, of which a process has 1,024 as a rule.
+/// How many files may be written at once. Each takes two descriptors, of which a process usually has 1,024.
 const MOST: usize = 64;
 
-/// One that is being written.
+/// A file that is being written.
 struct File {
-    /// Where it is to be.
+    /// The name that it will get.
     place: Place,
-    /// It itself.
+    /// The file itself.
     file: OwnedFd,
-    /// Who opened it.
+    /// The thread that opened it.
     thread: u32,
     program: Vec<u8>,
     call: &'static str,
 }
 
-/// Those that are being written.
+/// The files that are being written.
 #[derive(Default)]
 pub(crate) struct BeingWritten {
-    /// How many: most commands have none, and every call looks.
+    /// How many there are. Most commands have none, and every call checks.
     number: AtomicUsize,
-    /// By what the kernel calls the watch on it.
+    /// The files, by the number of the kernel's watch on each.
     files: Mutex<HashMap<i32, File>>,
     watch: OnceLock<OwnedFd>,
 }
@@ -53,18 +54,18 @@ impl BeingWritten {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What tells that one was closed; with the first there is a thread that hears it.
+    /// The inotify descriptor that reports closed files. The first use also starts the thread that reads it.
     fn watch(shared: &Arc<Shared>) -> Result<&OwnedFd, Errno> {
         let watch = &shared.being_written.watch;
         if watch.get().is_none() {
             let made = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-            // The two workers may both be here.
+            // Both workers may be here at the same time.
             if watch.set(made).is_ok() {
-                // It waits for the last of them at the end.
+                // The launcher then waits at the end until the last file is in place.
                 shared.reporter.tell(&Report::Writing);
                 let shared = Arc::clone(shared);
                 let thread = std::thread::Builder::new().stack_size(128 * 1024);
-                // Its filter comes from the worker that starts it.
+                // The thread inherits the filter of the worker that starts it.
                 thread.spawn(move || listen(&shared)).map_err(|_limit| Errno::AGAIN)?;
             }
         }
@@ -86,15 +87,15 @@ impl BeingWritten {
         Ok(())
     }
 
-    /// Those that have been closed.
+    /// The files that have been closed.
     fn closed(&self) -> Vec<File> {
         let Some(watch) = self.watch.get() else { return Vec::new() };
-        // Held while events are taken: who comes later finds either the event or that it is done.
+        // The lock is held while events are read. So another thread finds either the event, or the file in place.
         let mut files = self.files();
         let mut buffer = [MaybeUninit::uninit(); 1024];
         let mut events = Reader::new(watch, &mut buffer);
         let mut closed = Vec::new();
-        // Without an event it fails with `EAGAIN`.
+        // Without an event this fails with `EAGAIN`.
         while let Ok(event) = events.next() {
             if event.events().contains(ReadFlags::CLOSE_WRITE) {
                 closed.extend(files.remove(&event.wd()));
@@ -105,7 +106,7 @@ impl BeingWritten {
     }
 }
 
-/// Puts what is closed in its place, as long as there is a broker.
+/// Puts closed files in place. Runs as long as the broker.
 fn listen(shared: &Arc<Shared>) {
     if shared.own_directory().is_err() {
         return;
@@ -118,7 +119,8 @@ fn listen(shared: &Arc<Shared>) {
 }
 
 impl Worker<'_> {
-    /// A file that is judged when it has been written, for a name that is refused for what might be in it.
+    /// Gives a file to the caller that is judged when it has been written, for a name whose refusal depends on the
+    /// content.
     pub(crate) fn give_to_be_judged(
         &self,
         caller: &Caller<'_>,
@@ -137,7 +139,7 @@ impl Worker<'_> {
         self.hand_over(caller, Opened { file: made, new: true }, how)
     }
 
-    /// Whether one could be made there by renaming another to it: it isn't there, and what is refused is its content.
+    /// Whether renaming a file to this name could be permitted: no file is there yet, and only the content decides.
     pub(crate) fn may_be_judged(&self, refused: &Refused, path: &[u8], place: &Place, how: How) -> bool {
         refused.content
             && how.writes_alone()
@@ -145,7 +147,7 @@ impl Worker<'_> {
             && self.shared.name_policy.host_path(path).as_ref() == Some(&refused.path)
     }
 
-    /// Puts those in their places that have been closed. To be called with nothing held.
+    /// Puts the closed files in place. Call this without holding a lock.
     pub(crate) fn place_written(&self) {
         if self.shared.being_written.number.load(Ordering::Acquire) == 0 {
             return;
@@ -157,22 +159,22 @@ impl Worker<'_> {
         self.locks.release();
     }
 
-    /// The same for all: nobody is left to write to one.
+    /// The same for all files, at the end: no process is left that could write to one.
     pub(crate) fn place_rest(&self) {
         if self.shared.being_written.watch.get().is_none() {
             return;
         }
-        // Also waits for who puts one in its place just now.
+        // This also waits for a thread that is putting a file in place.
         let _order = self.shared.write_order();
         let rest: Vec<File> = self.shared.being_written.files().drain().map(|(_watch, file)| file).collect();
         rest.iter().for_each(|file| self.place(file));
         self.locks.release();
     }
 
-    /// Makes the name, as if what was written had been renamed to it at this moment.
+    /// Puts the file in place, as if it were renamed to its name at this moment.
     fn place(&self, file: &File) {
         let Ok(path) = file.place.path() else { return };
-        // Somebody has given the name to another: as after a rename this one has none.
+        // Another file has got the name meanwhile. As after a rename over this file, this file gets no name.
         if file.place.stat().is_ok() {
             return;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A binary, and what was learned of it.
+//! A binary, and the calls that were learned for it.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,10 +9,10 @@ use std::time::SystemTime;
 
 use crate::Syscall;
 
-/// An executable file with this content. Another content at the same path is another binary.
+/// An executable file with this content. The same path with another content is another binary.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Binary {
-    /// Where it is, or was.
+    /// The path where it lies or lay.
     pub path: PathBuf,
     /// BLAKE3 of its content.
     pub hash: [u8; 32],
@@ -27,7 +27,7 @@ impl Binary {
         Ok(Self { path: path.to_owned(), hash: Self::hash(File::open(path)?)? })
     }
 
-    /// The hash of what can be read from here.
+    /// The hash of everything that `content` yields.
     ///
     /// # Errors
     /// When it can't be read to its end.
@@ -52,39 +52,39 @@ impl Binary {
     }
 }
 
-/// What was learned of one binary, or stated for a profile.
+/// The calls that were learned for one binary, or stated for a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Learned {
-    /// The binary; none for what was stated for the profile itself.
+    /// The binary. `None` for calls that were stated for the profile itself.
     pub binary: Option<Binary>,
     /// The calls.
     pub calls: BTreeSet<Syscall>,
 }
 
-/// A binary with all that is known of it.
+/// A binary with everything that is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     /// The binary.
     pub binary: Binary,
-    /// The calls that were learned of it, under any of its profiles.
+    /// The calls that were learned for it, under all its profiles.
     pub calls: BTreeSet<Syscall>,
     /// The profiles under which it was seen.
     pub profiles: BTreeSet<String>,
     /// When it was seen first.
     pub first_seen: SystemTime,
-    /// When it was seen last, within a day.
+    /// When it was seen last. The value can be up to a day old.
     pub last_seen: SystemTime,
 }
 
 impl Known {
-    /// Whether the file isn't there any more, or has another content.
+    /// Whether the file is gone or has another content.
     ///
     /// # Errors
-    /// When it can't be read: it may be as it was.
+    /// When the file can't be read: it may be unchanged.
     pub fn is_gone(&self) -> std::io::Result<bool> {
         let path = &self.binary.path;
         let found = match std::fs::metadata(path) {
-            // Opening another kind of file could wait for ever.
+            // Opening a file of another kind could wait forever.
             Ok(found) if !found.is_file() => return Ok(true),
             Ok(_file) => Binary::of(path),
             Err(error) => Err(error),
@@ -97,24 +97,24 @@ impl Known {
     }
 }
 
-/// What calls are kept for, and how much is known of it.
+/// A profile or a program, and how much is known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// A profile or a program, as the store names it.
+    /// The name of the profile or the program in the store.
     pub name: String,
     /// How many binaries ran under it.
     pub binaries: usize,
-    /// How many calls they and it have.
+    /// How many calls are known for the binaries and for the profile itself.
     pub calls: usize,
 }
 
 /// A profile or a program that has a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Having {
-    /// As the store names it.
+    /// Its name in the store.
     pub name: String,
     /// The call was stated for it.
     pub stated: bool,
-    /// The binaries that it was learned of.
+    /// The binaries for which it was learned.
     pub binaries: Vec<PathBuf>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes into a store, and out of it again.
+//! Writes to the store: adds, merges and forgets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
@@ -10,17 +10,17 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use super::{Binary, Learned, Store, StoreError};
 use crate::Syscall;
 
-/// A binary that was seen within this time isn't noted as seen again, so that a launch that teaches nothing
-/// writes nothing and makes no plan stale.
+/// A binary that was seen within this time isn't recorded as seen again. So a launch that teaches nothing writes
+/// nothing, and no kept plan becomes stale.
 const DAY: i64 = 24 * 3600;
 
 impl Store {
-    /// Takes down what binaries did under a profile, all or nothing: the binaries become the profile's, the calls
-    /// theirs under this profile. Says how many pairs of binary and call are new. Nothing seen is something learned, too: that the
-    /// profile needs nothing outside the base.
+    /// Records what binaries did under a profile, all or nothing. The binaries are added to the profile, and the
+    /// calls to the binaries under this profile. Returns how many pairs of binary and call are new. An empty record
+    /// also counts: the profile then needs nothing outside the base.
     ///
     /// # Errors
-    /// When it can't be written. What was there before is safe.
+    /// When the store can't be written. The earlier content is unchanged.
     pub fn learn(
         &mut self,
         profile: &str,
@@ -36,11 +36,11 @@ impl Store {
         })
     }
 
-    /// As [`Store::learn`], with calls stated for the profile itself. Says how many calls are new, of a binary or the
-    /// profile.
+    /// Like [`Store::learn`], and also records calls that are stated for the profile itself. Returns how many calls
+    /// are new, for a binary or for the profile.
     ///
     /// # Errors
-    /// When it can't be written. What was there before is safe.
+    /// When the store can't be written. The earlier content is unchanged.
     pub fn add(&mut self, profile: &str, learned: &[Learned]) -> Result<usize, StoreError> {
         self.change("write to", |transaction| {
             let profile = profile_id(transaction, profile)?;
@@ -60,12 +60,12 @@ impl Store {
         })
     }
 
-    /// Gives a profile, which is made if there is none, all binaries with their calls and all stated calls of others.
-    /// Says how many binaries, calls of binaries and stated calls are new to it. One that nothing is known of gives
-    /// nothing.
+    /// Copies to a profile all binaries with their calls and all stated calls of other profiles. Makes the profile if
+    /// it doesn't exist. Returns how many binaries, calls of binaries and stated calls are new to it. An unknown
+    /// profile in `from` adds nothing.
     ///
     /// # Errors
-    /// When it can't be written. What was there before is safe.
+    /// When the store can't be written. The earlier content is unchanged.
     pub fn merge(&mut self, from: &[&str], into: &str) -> Result<usize, StoreError> {
         self.change("write to", |transaction| {
             let into = profile_id(transaction, into)?;
@@ -88,10 +88,10 @@ impl Store {
         })
     }
 
-    /// Forgets a profile, and the binaries that ran under no other. Says whether there was such a profile.
+    /// Forgets a profile, and the binaries that ran under no other. Returns whether the profile existed.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// When the store can't be written.
     pub fn forget_profile(&mut self, name: &str) -> Result<bool, StoreError> {
         self.change("clean", |transaction| {
             let gone = transaction.execute("DELETE FROM profile WHERE name = ?1", [name])? > 0;
@@ -105,7 +105,7 @@ impl Store {
     /// Forgets every profile and binary.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// When the store can't be written.
     pub fn forget_all(&mut self) -> Result<(), StoreError> {
         self.change("clean", |transaction| {
             transaction.execute("DELETE FROM profile", ())?;
@@ -113,10 +113,10 @@ impl Store {
         })
     }
 
-    /// Forgets these binaries, under every profile; the profiles stay. Says how many there were.
+    /// Forgets these binaries under every profile. The profiles stay. Returns how many of the binaries existed.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// When the store can't be written.
     pub fn forget(&mut self, binaries: &BTreeSet<Binary>) -> Result<usize, StoreError> {
         self.change("clean", |transaction| {
             let mut gone = 0;
@@ -133,7 +133,7 @@ impl Store {
         })
     }
 
-    /// Changes what is at the path now, which may be another file than when it was opened.
+    /// Changes the file that is at the path now. It may be another file than the one that was opened.
     fn change<T>(
         &mut self,
         action: &'static str,
@@ -169,7 +169,7 @@ fn add_binary(
         found.query_row(params![path, hash], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let binary = match found {
         Some((id, last)) => {
-            // Also when the clock was turned back.
+            // Also when the clock was set back.
             if !(last..last.saturating_add(DAY)).contains(&now) {
                 transaction.execute("UPDATE binary SET last_seen = ?2 WHERE id = ?1", [id, now])?;
             }
@@ -194,7 +194,7 @@ fn add_binary(
     )
 }
 
-/// Inserts each call with the profile and the binary that it belongs to; says how many are new.
+/// Inserts each call with its profile and its binary. Returns how many are new.
 fn add_calls(
     transaction: &Transaction<'_>,
     insert: &str,
@@ -217,7 +217,7 @@ fn add_calls(
     Ok(new)
 }
 
-/// Removes binaries that no profile has and names that nothing uses.
+/// Removes binaries without a profile, and call names that are no longer used.
 fn sweep(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     transaction.execute_batch(
         "DELETE FROM binary WHERE id NOT IN (SELECT binary FROM profile_binary);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What learned calls are kept for: a profile, or the identity of the program that a command without one runs.
+//! The key of learned calls: a profile, or the identity of the program that a command without a profile runs.
 //!
-//! A file name is no identity: anybody can call a file `python3`. A program is known by its path where only root can
-//! put a file at that path, so that an upgrade keeps what was learned; anywhere else by path and content.
+//! A file name is no identity: any user can name a file `python3`. If only root can put a file at a program's path,
+//! the path identifies the program, so an upgrade keeps what was learned. Otherwise path and content identify it.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -13,43 +13,44 @@ use std::path::{Path, PathBuf};
 
 use super::Binary;
 
-/// Trees that packages install programs to. A root-owned file elsewhere may be on a disk that its user brought.
+/// Directories into which packages install programs. A root-owned file elsewhere may be on a disk that the user
+/// brought.
 const SYSTEM: [&str; 9] =
     ["/usr", "/opt", "/bin", "/sbin", "/lib", "/lib64", "/nix/store", "/gnu/store", "/run/current-system"];
-/// Digits of a hash.
+/// Digits of a hash in a key's text.
 const DIGITS: usize = 64;
-/// Digits of a hash that are shown to people.
+/// Digits of a hash that are shown to users.
 const SHOWN: usize = 8;
 
-/// What calls are kept for. Its text is what the store and the commands call it.
+/// The key of learned calls. Its text is the name in the store and in commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
-    /// A profile, by its name, which has no slash in it, or by its file.
+    /// A profile, by its name (without a slash) or by its file.
     Profile(String),
-    /// A program that only root can replace, by its path without links.
+    /// A program that only root can replace, by its real path.
     System(PathBuf),
-    /// Any other program: its path without links and its content.
+    /// Any other program, by its real path and its content.
     Content(Binary),
 }
 
 impl Key {
-    /// The key of the program at `path`, as it is now. Links are followed.
+    /// The key of the program at `path` in its present state. Follows links.
     ///
     /// # Errors
-    /// When it can't be found; when it has to be read and can't.
+    /// When the program can't be found, or when it must be read and can't.
     pub fn of_program(path: &Path) -> io::Result<Self> {
         let path = path.canonicalize()?;
         if is_system(&path)? { Ok(Self::System(path)) } else { Ok(Self::Content(Binary::of(&path)?)) }
     }
 
-    /// The key of a profile that is named by its file, without links.
+    /// The key of a profile that is named by its file. `path` must be a real path.
     #[must_use]
     pub fn of_profile_file(path: &Path) -> Self {
         Self::Profile(escaped(path))
     }
 
-    /// What the store calls it: a profile's name, a path, or `PATH@HASH` with 64 hexadecimal digits. Bytes of a path
-    /// that aren't printable are written `\xNN`.
+    /// The name in the store: a profile's name, a path, or `PATH@HASH` with 64 hexadecimal digits. Bytes of a path
+    /// that aren't printable are written as `\xNN`.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -77,7 +78,7 @@ pub fn parts(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// A key's text as people read it: the path, and the beginning of the hash.
+/// A key's text for users: the path, and the beginning of the hash.
 #[must_use]
 pub fn shown(text: &str) -> String {
     match parts(text) {
@@ -86,22 +87,22 @@ pub fn shown(text: &str) -> String {
     }
 }
 
-/// Whether a program that is known by its content has another one now, or is gone. A profile, and a program that is
-/// known by its path, never has.
+/// Whether a program that is identified by its content has another content now, or is gone. Always false for a
+/// profile and for a program that is identified by its path.
 #[must_use]
 pub fn has_changed(text: &str) -> bool {
     let (path, Some(_hash)) = parts(text) else { return false };
     !Key::of_program(&unescaped(path)).is_ok_and(|key| key.text() == text)
 }
 
-/// Whether only root can put another file at `path`, which is without links.
+/// Whether only root can put another file at `path`, which must be a real path.
 fn is_system(path: &Path) -> io::Result<bool> {
     if !SYSTEM.iter().any(|tree| path.starts_with(tree)) {
         return Ok(false);
     }
     for above in path.ancestors() {
         let found = above.symlink_metadata()?;
-        // An access list that lets others write shows as the group's bit.
+        // An access control list that lets other users write is visible in the group's write bit.
         if found.uid() != 0 || found.mode() & 0o022 != 0 {
             return Ok(false);
         }
@@ -109,7 +110,7 @@ fn is_system(path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// A path as text, each path another text.
+/// A path as text. Different paths give different texts.
 fn escaped(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(Key::of_program(Path::new("/bin/sh")).unwrap(), Key::System(shell.clone()));
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().canonicalize().unwrap();
-        // A copy, also root's own, and a link called like it.
+        // A copy of the program (also when root made it), and a link with the program's name.
         let [copy, link] = ["copy", "sh"].map(|name| base.join(name));
         std::fs::copy(&shell, &copy).unwrap();
         symlink(&shell, &link).unwrap();
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(Key::of_program(&link).unwrap(), Key::System(shell), "a link is what it leads to");
         let text = Key::of_program(&copy).unwrap().text();
         assert!(!has_changed(&text));
-        // The same content elsewhere, and another one here, are other programs.
+        // The same content at another path, and another content at this path, are other programs.
         let moved = base.join("moved");
         std::fs::rename(&copy, &moved).unwrap();
         assert!(has_changed(&text));

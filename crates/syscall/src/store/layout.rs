@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the database looks like.
+//! The layout of the database: its tables, and the migration from older forms.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,11 +12,11 @@ pub(super) const FORMAT: Format = Format {
     // "Palc".
     mark: 0x5061_6c63,
     schema: 2,
-    // A launch waits for it; a writer holds the database for as long as the disk takes to write some pages.
+    // A launch waits at most this long for the database. A writer holds it while the disk writes some pages.
     patience: Duration::from_secs(2),
 };
 
-/// Calls are names, so that numbers of another architecture and names of a newer program mean the same.
+/// Calls are stored by name, so that they mean the same on another architecture and to a newer program.
 const TABLES: &str = "
 CREATE TABLE call (
     id   INTEGER PRIMARY KEY,
@@ -48,7 +48,7 @@ CREATE TABLE profile_call (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// What a binary did under a profile.
+/// The calls of a binary under a profile.
 const LEARNED: &str = "
 CREATE TABLE learned (
     profile INTEGER NOT NULL,
@@ -59,7 +59,8 @@ CREATE TABLE learned (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// From schema 1, which kept a binary's calls for all profiles at once: each profile keeps what it allowed.
+/// Migration from schema 1, which kept a binary's calls for all profiles together. Each profile keeps what it
+/// allowed.
 const FROM_1: &str = "
 INSERT INTO learned (profile, binary, call)
     SELECT r.profile, m.binary, m.call FROM profile_binary r JOIN binary_call m ON m.binary = r.binary;
@@ -69,28 +70,29 @@ PRAGMA user_version = 2;
 
 /// Makes the database in an empty file.
 pub(super) fn make(path: &Path, _remote: bool) -> Result<(), StoreError> {
-    // Every commit writes to the main file: who has its fingerprint notices. With a write-ahead log nobody would.
+    // Every commit writes to the main file, so a process that keeps its fingerprint notices the change. With a
+    // write-ahead log the main file would stay the same.
     FORMAT.make(path, "DELETE", &[TABLES, LEARNED].concat())
 }
 
-/// Brings a database of an older program to the form of this one, in one transaction.
+/// Migrates a database of an older program to the present form, in one transaction.
 fn migrate(connection: &Connection) -> rusqlite::Result<()> {
     let version = || connection.query_row("PRAGMA user_version", (), |row| row.get::<_, i64>(0));
     if version()? == FORMAT.schema {
         return Ok(());
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    // Another process may have done it meanwhile.
+    // Another process may have migrated it meanwhile.
     if version()? == 1 {
         transaction.execute_batch(&[LEARNED, FROM_1].concat())?;
     }
     transaction.commit()
 }
 
-/// Opens the database and sees whether it is one.
+/// Opens the database and checks that it is one.
 pub(super) fn connect(path: &Path, write: bool) -> Result<Connection, StoreError> {
-    // Also for reading: what a killed writer left half done is rolled back by who comes next. SQLite makes do
-    // with less where the file can't be written.
+    // Also writable for reading: the next process that opens the file rolls back the unfinished work of a killed
+    // writer. SQLite falls back to reading if the file can't be written.
     let connection = FORMAT.open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     migrate(&connection).map_err(|source| StoreError::of("bring to the new form", path, source))?;
     let prepare = if write {
@@ -98,7 +100,7 @@ pub(super) fn connect(path: &Path, write: bool) -> Result<Connection, StoreError
     } else {
         "PRAGMA foreign_keys = ON; PRAGMA query_only = ON;"
     };
-    // A look at every table's first page, so that damage is found here rather than in the middle of things.
+    // Read the first page of every table, so that damage is found here and not later.
     let tables =
         "SELECT (SELECT max(id) FROM call), (SELECT max(id) FROM binary), (SELECT max(id) FROM profile),
         EXISTS (SELECT 1 FROM learned), EXISTS (SELECT 1 FROM profile_binary),

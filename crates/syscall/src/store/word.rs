@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a user's word names: a profile, or a program by its path or, where no profile is called so, by its name.
+//! Finds the key that a user's word means: a profile; a program by its path; or a program by its name, if no profile
+//! has that name.
 
 use super::key::{self, Key};
 use palisade_host::executable::{self, Found};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// It can't be told which program a path names.
+/// The program at a path can't be identified.
 #[derive(Debug, thiserror::Error)]
 #[error("can't tell which program {path:?} is: {source}")]
 pub struct WordError {
     /// The path.
     pub path: PathBuf,
-    /// Why not.
+    /// The reason.
     pub source: std::io::Error,
 }
 
-/// The key among `known` that `word` names, as seen from `cwd` with this `PATH`; `word` itself if none is.
+/// The key in `known` that `word` means, for this working directory and this `PATH`. `word` itself if there is none.
 pub fn find(known: &[String], word: &str, cwd: &Path, path: Option<&OsStr>) -> String {
     if known.iter().any(|name| name == word) {
         return word.to_owned();
     }
     let Found::Program(program) = executable::find(OsStr::new(word), path, cwd) else {
-        // It is gone, or isn't a program any more.
+        // The file is gone or isn't a program any more.
         return only_one_at(known, &cwd.join(word)).unwrap_or_else(|| word.to_owned());
     };
     let found = Key::of_program(&program).map(|key| key.text());
@@ -35,7 +36,8 @@ pub fn find(known: &[String], word: &str, cwd: &Path, path: Option<&OsStr>) -> S
     only_one_at(known, &real).unwrap_or_else(|| word.to_owned())
 }
 
-/// The key that something is to be kept for: as [`find`], else a profile's name, or the identity of the file at a path.
+/// The key under which calls are to be kept: `word` itself if it is known or can only be a profile's name, else the
+/// identity of the file at this path.
 ///
 /// # Errors
 /// When the file can't be read.
@@ -51,7 +53,7 @@ pub fn of(known: &[String], word: &str) -> Result<String, WordError> {
     Ok(Key::of_program(&real).map_err(failed)?.text())
 }
 
-/// The key of a program at `path`, whatever its content, if there is one only.
+/// The key of the program at `path`, whatever its content, if there is exactly one.
 fn only_one_at(known: &[String], path: &Path) -> Option<String> {
     let path = Key::of_profile_file(path).text();
     let mut found = known.iter().filter(|name| key::parts(name).0 == path);

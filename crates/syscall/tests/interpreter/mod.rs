@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs classic BPF as the kernel does, by the kernel's documentation and not by the compiler's source.
+//! Runs classic BPF as the kernel does. Written from the kernel's documentation, not from the compiler's source.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use palisade_syscall::{Call, Instruction};
 
-/// What a filter said of one call, and what it took.
+/// A filter's result for one call, and its cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) verdict: u32,
     pub(crate) steps: usize,
-    /// The 32-bit words of `struct seccomp_data` that were loaded, a bit each.
+    /// The 32-bit words of `struct seccomp_data` that were loaded, one bit for each.
     words: u16,
 }
 
 impl Run {
-    /// The offsets in `struct seccomp_data` that were loaded from.
+    /// The offsets in `struct seccomp_data` that were loaded.
     pub(crate) fn offsets(&self) -> Vec<usize> {
         (0..16).filter(|word| self.words & 1 << word != 0).map(|word| 4 * word).collect()
     }
 }
 
-/// Panics on anything that the kernel's checker would refuse.
+/// Panics on a program that the kernel's checker would refuse.
 #[expect(clippy::cast_possible_truncation, reason = "an argument's halves are meant")]
 pub(crate) fn run(program: &[Instruction], call: &Call) -> Run {
     // `struct seccomp_data`, little endian.
@@ -48,7 +48,7 @@ pub(crate) fn run(program: &[Instruction], call: &Call) -> Run {
                 at += k as usize;
                 continue;
             }
-            // Only libseccomp's programs mask, and ask whether something is greater.
+            // Only libseccomp's programs use masks and greater-than comparisons.
             (0x54, Some(value)) => {
                 loaded = Some(value & k);
                 continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Says policies to libseccomp and prints the filters that it makes of them. Reads requests and answers each that
-// has an answer with one line:
+// Gives policies to libseccomp and prints the filters that it makes. Reads requests. Requests that have an answer get
+// one line:
 //
 //   number NAME           the call's numbers on x86_64 and aarch64, negative where there is none
 //   name ARCH NUMBER      the call's name, or "-"
@@ -11,7 +11,7 @@
 //                         adds to it, without an answer
 //   export                ends it: the program, 16 hexadecimal digits an instruction
 //
-// A request that libseccomp refuses ends the process: the one who asks knows what can be asked.
+// If libseccomp refuses a request, the process ends: the test knows which requests are valid.
 
 #define _GNU_SOURCE
 #include <linux/filter.h>
@@ -91,8 +91,8 @@ static void rule(scmp_filter_ctx filter, uint32_t arch)
             tests[count++] = SCMP_CMP64(argument, SCMP_CMP_MASKED_EQ, mask, value);
         }
     }
-    // Numbers are native ones to libseccomp, which finds another architecture's by the name that both share (or a
-    // number of its own that stands for a name).
+    // libseccomp takes native call numbers. It finds another architecture's number by the common name (or by a number
+    // of its own that stands for a name).
     if (arch != seccomp_arch_native())
         number = seccomp_syscall_resolve_name(name);
     int error = seccomp_rule_add_exact_array(filter, action, number, count, tests);
@@ -101,7 +101,7 @@ static void rule(scmp_filter_ctx filter, uint32_t arch)
 
 static void print_program(scmp_filter_ctx filter)
 {
-    // Not a pipe: it may be too small for a whole program, and nobody reads meanwhile.
+    // Not a pipe: a whole program may not fit into it, and no process reads meanwhile.
     int memory = memfd_create("filter", MFD_CLOEXEC);
     need(memory >= 0, "memfd_create", 0);
     int error = seccomp_export_bpf(filter, memory);
@@ -123,7 +123,7 @@ int main(void)
     char *line = NULL;
     size_t size = 0;
 
-    // Every action, whatever the kernel that runs this can do: nothing is loaded.
+    // Enable every action, whatever the running kernel supports: nothing is loaded.
     int error = seccomp_api_set(6);
     need(error == 0, "seccomp_api_set", error);
     while (getline(&line, &size, stdin) != -1) {

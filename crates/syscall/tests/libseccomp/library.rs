@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! libseccomp in a process of its own: `export.c`, compiled here.
+//! Runs libseccomp in a separate process: `export.c`, which is compiled here.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,16 +14,16 @@ use palisade_syscall::{Arch, Instruction, Rules, Syscall};
 use crate::regions::{Condition, Region};
 use crate::samples::verdict;
 
-/// Answers requests.
+/// The process that answers requests.
 pub(crate) struct Library {
     _process: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// Its numbers for what it knows, on x86-64 and on aarch64.
+    /// libseccomp's numbers of the calls that it knows, on x86-64 and on aarch64.
     numbers: BTreeMap<Syscall, [Option<u32>; 2]>,
 }
 
-/// The program, compiled; `None` where the machine has no libseccomp and isn't said to have it.
+/// The compiled program. `None` if the machine has no libseccomp and doesn't claim the feature.
 static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let features = Features::find(&data_directory()).unwrap_or_else(|error| panic!("{error}"));
     if !features.has("libseccomp") {
@@ -31,7 +31,7 @@ static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libseccomp/export.c");
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libseccomp-export");
-    // Another run of this test may be executing it.
+    // Another run of this test may be executing the program.
     let new = program.with_extension(std::process::id().to_string());
     let gcc =
         Command::new("gcc").args(["-O1", "-Wall", "-o"]).args([&new, &source]).arg("-lseccomp").output();
@@ -42,7 +42,7 @@ static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
 });
 
 impl Library {
-    /// `None` where the machine has no libseccomp and isn't said to have it.
+    /// `None` if the machine has no libseccomp and doesn't claim the feature.
     pub(crate) fn start() -> Option<Self> {
         let Some(program) = &*PROGRAM else {
             eprintln!("not tried: no libseccomp here");
@@ -61,7 +61,7 @@ impl Library {
         Some(library)
     }
 
-    /// Sends lines and reads the answer to the last.
+    /// Sends lines and reads the answer to the last one.
     fn ask(&mut self, request: &str) -> String {
         let mut answer = String::new();
         let sent = self.requests.write_all(request.as_bytes()).and_then(|()| self.requests.flush());
@@ -70,20 +70,21 @@ impl Library {
         answer.trim_end().to_owned()
     }
 
-    /// Its number for a call; `None` where it has none.
+    /// libseccomp's number of a call. `None` if it has none.
     pub(crate) fn number(&self, arch: Arch, call: Syscall) -> Option<u32> {
         self.numbers[&call][usize::from(arch == Arch::Aarch64)]
     }
 
-    /// Its name for a number.
+    /// libseccomp's name for a number.
     pub(crate) fn name(&mut self, arch: Arch, number: u32) -> Option<String> {
         let answer = self.ask(&format!("name {} {number:x}\n", name(arch)));
         (answer != "-").then_some(answer)
     }
 
-    /// Its filter for these rules, of which `regions` are what is said of each call.
+    /// libseccomp's filter for these rules. `regions` is what to tell it about each call.
     ///
-    /// Its default is our answer to unknown numbers; known ones all have rules then, unless these say the same.
+    /// Its default action is our action for unknown numbers. All known calls then have rules, except those with the
+    /// same action.
     pub(crate) fn export(
         &mut self,
         rules: &Rules,
@@ -93,7 +94,7 @@ impl Library {
         let mut request =
             format!("policy {} {:x} {:x}\n", name(arch), verdict(rules.unknown), verdict(rules.foreign));
         for (call, regions) in regions {
-            // libseccomp refuses rules that say what it does anyway.
+            // libseccomp refuses a rule that equals its default action.
             for region in regions.iter().filter(|region| region.action != rules.unknown) {
                 let number = call.number(arch).unwrap();
                 request += &format!("rule {:x} {call} {number:x}", verdict(region.action));

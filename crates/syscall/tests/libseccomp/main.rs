@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The compiled filter does what libseccomp's does for the same policy, for every number and by both architectures.
+//! Tests that the compiled filter agrees with libseccomp's filter for the same policy, for every number and both
+//! architectures.
 //!
-//! What libseccomp can't be told, or means differently, and what is done about it:
+//! Some things can't be told to libseccomp, or mean something else there:
 //!
-//! - Rules that overlap have no order: it is told regions that don't (`regions.rs`). Policies with calls that take
-//!   too many of them lose rules of those.
-//! - It has one answer for numbers without a rule. It is told ours for unknown numbers, and every known call by name.
-//! - Alone, x86-64 answers x32's numbers as a foreign architecture's; ours are unknown numbers. x32 is added to it,
-//!   without rules (`export.c`).
-//! - 2.5.4 mixes up blocks of different calls now and then, in long programs (`a_policy_that_libseccomp_mixes_up`). Where it differs
-//!   for a call, it is told of that call alone, and has to say the same as ours then.
-//! - For an architecture that isn't the one it runs on, it can only be told calls that its own table knows. Those
-//!   that are younger than it answer as unknown numbers do, on both sides.
+//! - It defines no order for overlapping rules, so it gets regions that don't overlap (`regions.rs`). If a call takes
+//!   too many regions, rules of that call are left out.
+//! - It has one action for all numbers without a rule. It gets our action for unknown numbers, and a rule for every
+//!   known call.
+//! - Without x32, its x86-64 filter treats x32's numbers as a foreign architecture's; ours treats them as unknown
+//!   numbers. So x32 is added without rules (`export.c`).
+//! - In long programs, 2.5.4 sometimes mixes up blocks of different calls (`a_policy_that_libseccomp_mixes_up`). If
+//!   its answer for a call differs, it gets a policy for that call alone, and must then agree.
+//! - For a foreign architecture it accepts only calls that its own table knows. Newer calls count as unknown numbers
+//!   on both sides.
 #![expect(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 #[path = "../interpreter/mod.rs"]
@@ -32,8 +34,8 @@ use proptest::test_runner::TestRunner;
 use regions::{Region, regions};
 use samples::{ARCHES, arguments, lists, numbers, rules, rules_for};
 
-/// At most so many regions for one call, and so many in a policy: libseccomp 2.5.4 takes 50 ms for 1000 regions,
-/// 250 ms for 1500 and more than a second for 2200.
+/// The most regions for one call, and in a policy. libseccomp 2.5.4 takes 50 ms for 1000 regions, 250 ms for 1500 and
+/// more than a second for 2200.
 const REGIONS: usize = 300;
 const ALL_REGIONS: usize = 1300;
 
@@ -45,13 +47,13 @@ struct Count {
     regions: usize,
     rules: usize,
     rules_left_out: usize,
-    /// What libseccomp doesn't know, in all policies.
+    /// Calls that libseccomp doesn't know, in all policies.
     younger_calls: usize,
-    /// Calls for which libseccomp said the same as we do only when it was told of them alone.
+    /// Calls for which libseccomp agreed only when it got a policy for the call alone.
     mixed_up: usize,
 }
 
-/// The rules that libseccomp can be told, with their regions.
+/// The rules that libseccomp accepts, with their regions.
 fn tellable(
     rules: &Rules,
     arch: Arch,
@@ -67,7 +69,7 @@ fn tellable(
             count.younger_calls += 1;
             continue;
         }
-        // One is enough for a call without a condition.
+        // A call without a condition takes one region.
         let limit = ALL_REGIONS.saturating_sub(told_before).clamp(1, REGIONS);
         let whole = rules.of(call);
         let mut of_call = whole;
@@ -89,14 +91,14 @@ fn tellable(
     (told, all)
 }
 
-/// Beyond the numbers that are always tried: those beside every constant in a program. Between two neighbouring
-/// constants comparisons go the same way, so together these are all numbers that there are.
+/// Further numbers to try: the neighbours of every constant in a program. Between two neighbouring constants all
+/// comparisons have the same result, so these stand for all numbers.
 fn boundaries(program: &[Instruction]) -> impl Iterator<Item = u32> {
     let constants = program.iter().filter(|instruction| instruction.code != 0x06).map(|found| found.k);
     constants.flat_map(|k| [k.wrapping_sub(1), k, k.wrapping_add(1)]).filter(|&number| number >= 600)
 }
 
-/// Both filters have the same answer.
+/// Checks that both filters give the same answer.
 fn same(ours: &[Instruction], theirs: &[Instruction], call: &Call) -> Result<(), TestCaseError> {
     let (ours, theirs) = (run(ours, call).verdict, run(theirs, call).verdict);
     prop_assert_eq!(ours, theirs, "ours and libseccomp's, {:x?}", call);
@@ -133,7 +135,7 @@ fn compare(rules: &Rules, arch: Arch, library: &mut Library, count: &mut Count) 
             }
         }
     }
-    // i386, 32-bit ARM, the other architecture; a bit off; nothing at all.
+    // i386, 32-bit ARM, the other architecture; one bit changed; no architecture.
     let arches = [0x4000_0003, 0x4000_0028, 0xc000_003e, 0xc000_00b7, arch.audit() ^ 1 << 31, 0, u32::MAX];
     count.calls += arches.len() * every.len();
     for audit_arch in arches {
@@ -147,7 +149,7 @@ fn compare(rules: &Rules, arch: Arch, library: &mut Library, count: &mut Count) 
     Ok(())
 }
 
-/// Compares `policies` random ones for each architecture; what was compared is printed.
+/// Compares `policies` random policies for each architecture, and prints what was compared.
 fn compare_random(what: &str, policies: u32, strategy: impl Strategy<Value = Rules>) {
     let Some(library) = Library::start() else { return };
     let state = RefCell::new((library, Count::default()));
@@ -160,7 +162,7 @@ fn compare_random(what: &str, policies: u32, strategy: impl Strategy<Value = Rul
         .unwrap_or_else(|error| panic!("{error}"));
     let (_, count) = state.into_inner();
     println!("{what}: {count:?}");
-    // Else the policies would be poorer than they look, or the comparison.
+    // Otherwise the policies or the comparison would be weaker than they look.
     assert!(count.rules_left_out * 2 < count.rules, "{what}: {count:?}");
     assert!(count.mixed_up * 20 < count.rules, "{what}: {count:?}");
 }
@@ -170,7 +172,7 @@ fn random_rules_for_many_calls() {
     compare_random("many calls", 16, rules(0..40));
 }
 
-/// Questions that take few regions, so that many of them fit into a policy: values that lie close together.
+/// Tests that take few regions, so that many fit into a policy: their values lie close together.
 fn short_test() -> impl Strategy<Value = Test> {
     let value = prop_oneof![4 => 0u64..8, 1 => 0xffff_fffe..0x1_0000_0002u64, 1 => Just(u64::MAX)];
     let question = prop_oneof![
@@ -182,15 +184,15 @@ fn short_test() -> impl Strategy<Value = Test> {
         .prop_map(|(argument, width, question)| Test::new(argument, width, question).unwrap())
 }
 
-/// What one rule leaves open, for the next to answer.
+/// Tests that each rule leaves the remaining cases to the next one.
 #[test]
 fn many_random_rules_for_a_few_calls() {
     let calls = ["read", "ioctl", "clone3", "openat"].map(|name| name.parse().unwrap());
     compare_random("few calls", 24, rules_for(calls.to_vec(), 4..16, short_test()));
 }
 
-/// In the whole program for this, libseccomp 2.5.4 denies `_sysctl` with `[0, 0, 0, 0, 1, 0]`, of which it was told
-/// nothing; without the rule for `fcntl` it doesn't.
+/// In the whole program for this policy, libseccomp 2.5.4 denies `_sysctl` with `[0, 0, 0, 0, 1, 0]`, about which it
+/// was told nothing. Without the rule for `fcntl` it doesn't.
 #[test]
 fn a_policy_that_libseccomp_mixes_up() {
     let Some(mut library) = Library::start() else { return };
@@ -231,7 +233,7 @@ fn the_lists() {
     }
 }
 
-/// A number that stands for another call denies the wrong one: the tables, as far as both go.
+/// Compares the tables, as far as both go. A wrong number would deny the wrong call.
 #[test]
 fn names_and_numbers() {
     let Some(mut library) = Library::start() else { return };

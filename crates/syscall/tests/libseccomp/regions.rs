@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rules for one call, cut into regions that don't overlap and that libseccomp can be told.
+//! Cuts the rules for one call into regions that don't overlap and that libseccomp accepts.
 //!
-//! Ours are tried in order, may ask several things of one argument, and ask whether a value is in a list. libseccomp
-//! takes conditions `argument & mask == value` and `argument != value`, one an argument, and doesn't define which of
-//! two rules answers where both match. So what the rules say together is said again, as regions of which exactly one
-//! holds for any arguments. Nothing here is shared with the compiler or with `Rules::decide`.
+//! Our rules are tried in order, may test one argument several times, and may test whether a value is in a list.
+//! libseccomp takes conditions `argument & mask == value` and `argument != value`, one for each argument, and doesn't
+//! define which of two matching rules wins. So the rules are rewritten as regions, of which exactly one holds for any
+//! arguments. This module shares no code with the compiler or with `Rules::decide`.
 //!
-//! Arguments are looked at in their order, the high half of each before its low half, and regions that differ later
-//! are the same before: libseccomp's tree of conditions then never has to go back.
+//! Arguments are handled in their order, the high half of each before its low half. Regions that differ in a later
+//! argument are equal in the earlier ones, so libseccomp's tree of conditions never has to go back.
 
 use palisade_syscall::rules::{Question, Width};
 use palisade_syscall::{Action, Rule};
 
-/// `value` has these bits where `mask` has ones.
+/// A set of values: those that equal `value` in the bits where `mask` has ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Pattern {
     pub(crate) mask: u64,
@@ -20,7 +20,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Whether every value of `self` fits `other` (`Some(true)`), none does, or some.
+    /// `Some(true)` if every value of `self` fits `other`, `Some(false)` if none does, `None` if some do.
     fn within(self, other: Self) -> Option<bool> {
         if (self.value ^ other.value) & self.mask & other.mask != 0 {
             return Some(false);
@@ -29,16 +29,16 @@ impl Pattern {
     }
 }
 
-/// What a region says of one argument.
+/// A region's condition on one argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// It fits. A mask without a bit fits everything.
+    /// The argument fits the pattern. An empty mask fits every value.
     Fits(Pattern),
-    /// It is another value.
+    /// The argument differs from this value.
     Differs(u64),
 }
 
-/// An answer, and for which arguments.
+/// An answer, and the arguments for which it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Region {
     pub(crate) conditions: [Condition; 6],
@@ -46,7 +46,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Arguments of this region, with `rest` where it leaves a choice.
+    /// Arguments in this region. `rest` fills the bits that are free.
     pub(crate) fn arguments(&self, rest: u64) -> [u64; 6] {
         self.conditions.map(|condition| match condition {
             Condition::Fits(pattern) => pattern.value | rest & !pattern.mask,
@@ -56,7 +56,7 @@ impl Region {
     }
 }
 
-/// Whether an argument fits one of some patterns, or, if `inverse`, none.
+/// Whether an argument fits one of some patterns, or none of them if `inverse`.
 #[derive(Debug, Clone)]
 struct Doubt {
     argument: usize,
@@ -65,7 +65,7 @@ struct Doubt {
 }
 
 impl Doubt {
-    /// The answer, as soon as there is one: a pattern without bits left is fitted.
+    /// The result, as soon as it is certain. A pattern without remaining bits is fitted.
     fn holds(&self) -> Option<bool> {
         if self.patterns.is_empty() {
             Some(self.inverse)
@@ -75,10 +75,10 @@ impl Doubt {
     }
 }
 
-/// A rule as far as it isn't decided.
+/// A rule, with the conditions that aren't decided yet.
 type Open = (Vec<Doubt>, Action);
 
-/// The regions, or `None` if there are more than `limit`.
+/// The regions. `None` if there are more than `limit`.
 pub(crate) fn regions(rules: &[Rule], default: Action, limit: usize) -> Option<Vec<Region>> {
     let mut open: Vec<Open> = rules
         .iter()
@@ -106,7 +106,7 @@ pub(crate) fn regions(rules: &[Rule], default: Action, limit: usize) -> Option<V
     divide(open, everything, 0, limit, &mut found).then_some(found)
 }
 
-/// The rules that may still answer: up to the first that surely does, without those that surely don't.
+/// The rules that may still decide: all up to the first that certainly matches, without those that certainly don't.
 fn left(open: Vec<Open>) -> Vec<Open> {
     let mut left = Vec::new();
     for (mut doubts, action) in open {
@@ -123,13 +123,13 @@ fn left(open: Vec<Open>) -> Vec<Open> {
     left
 }
 
-/// The answer, if it no longer depends on anything.
+/// The answer, if it is the same whatever the remaining bits are.
 fn one_answer(left: &[Open]) -> Option<Action> {
     let action = left[0].1;
     left.iter().all(|&(_, other)| other == action).then_some(action)
 }
 
-/// `half`: the next to look at, of twelve. False if the limit was reached.
+/// Divides by the next `half` argument, of twelve. Returns false if the limit was reached.
 fn divide(
     open: Vec<Open>,
     conditions: [Condition; 6],
@@ -146,8 +146,8 @@ fn divide(
     let doubts = open.iter().flat_map(|(doubts, _)| doubts).filter(|doubt| doubt.argument == argument);
     let mut patterns: Vec<Pattern> = doubts.flat_map(|doubt| doubt.patterns.clone()).collect();
 
-    // The one thing that libseccomp says shorter. Only where nothing is to be said of later arguments: 2.5.4 may
-    // never return from `seccomp_rule_add` else.
+    // The only case in which libseccomp has a shorter form. It is used only if no later argument has a condition:
+    // otherwise 2.5.4 may never return from `seccomp_rule_add`.
     if let Some(&only) = patterns.first()
         && only.mask == u64::MAX
         && patterns.iter().all(|&pattern| pattern == only)
@@ -185,7 +185,8 @@ fn divide(
     })
 }
 
-/// The rules, knowing more of one argument: `then` tells what of a pattern is left to see, `None` if it can't fit.
+/// The rules when more is known of one argument. `then` returns the undecided rest of a pattern, or `None` if the
+/// pattern can't fit.
 fn resolve(open: &[Open], argument: usize, then: impl Fn(Pattern) -> Option<Pattern>) -> Vec<Open> {
     let mut open = open.to_vec();
     for doubt in open.iter_mut().flat_map(|(doubts, _)| doubts).filter(|doubt| doubt.argument == argument) {
@@ -194,7 +195,8 @@ fn resolve(open: &[Open], argument: usize, then: impl Fn(Pattern) -> Option<Patt
     open
 }
 
-/// Cuts `whole` into pieces that lie within or outside each of the patterns. False if the limit was reached.
+/// Cuts `whole` into pieces that lie completely inside or outside each pattern. Returns false if the limit was
+/// reached.
 fn cut(whole: Pattern, patterns: &[Pattern], limit: usize, pieces: &mut Vec<Pattern>) -> bool {
     let Some(&pattern) = patterns.iter().find(|&&pattern| whole.within(pattern).is_none()) else {
         pieces.push(whole);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random rules, and the calls by which two filters could be told apart.
+//! Random rules, and calls whose answers could differ between two filters.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
@@ -20,7 +20,7 @@ pub(crate) fn verdict(action: Action) -> u32 {
     }
 }
 
-/// What sandboxes get: without a broker, with one, and with one that learns.
+/// The rules of sandboxes: without a broker, with one, and with one that learns.
 pub(crate) fn lists() -> [Rules; 3] {
     let list = Rules::deny_list();
     [
@@ -30,7 +30,7 @@ pub(crate) fn lists() -> [Rules; 3] {
     ]
 }
 
-/// Numbers around everything that could be mistaken: the table's ends, x32, the signs.
+/// Numbers that a filter could handle wrongly: around the ends of the table, x32, the sign bit.
 pub(crate) fn numbers() -> impl Iterator<Item = u32> {
     let x32 = 0x4000_0000;
     (0..600).chain(x32..x32 + 600).chain([
@@ -44,7 +44,7 @@ pub(crate) fn numbers() -> impl Iterator<Item = u32> {
     ])
 }
 
-/// Arguments at and around the values that the rules for a call look for.
+/// Arguments at and around the values that the rules for a call test.
 pub(crate) fn arguments(rules: &[Rule]) -> Vec<[u64; 6]> {
     let mut all = vec![[0; 6], [u64::MAX; 6], [u64::from(u32::MAX); 6]];
     for test in rules.iter().flat_map(|rule| &rule.tests) {
@@ -86,12 +86,12 @@ pub(crate) fn test(arguments: std::ops::Range<u8>) -> impl Strategy<Value = Test
         .prop_map(|(argument, width, question)| Test::new(argument, width, question).unwrap())
 }
 
-/// `share`: how many of the calls that a rule may be for get one.
+/// `share`: how many of the possible calls get a rule.
 pub(crate) fn rules(share: std::ops::Range<usize>) -> impl Strategy<Value = Rules> {
     rules_for(Syscall::all().collect(), share, test(0..6))
 }
 
-/// So many rules for these calls, each with at most two of these tests.
+/// Random rules for these calls, `many` in all, each with at most two of these tests.
 pub(crate) fn rules_for(
     calls: Vec<Syscall>,
     many: std::ops::Range<usize>,

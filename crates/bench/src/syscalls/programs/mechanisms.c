@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What each mechanism by itself costs, without Palisade: `mechanisms HOW CALL COUNT` makes a call again and again, and
-// prints how many seconds one took and what the last returned. The bench compiles it where a C compiler is.
+// Measures each mechanism by itself, without Palisade: `mechanisms HOW CALL COUNT` makes a call again and again, and prints
+// the seconds per call and the last result. The bench compiles it if there is a C compiler.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -45,20 +45,20 @@ static void must(int fine, const char *what) {
     exit(3);
 }
 
-// The one place where calls are made that a mechanism is to meet.
+// The only place that makes calls for a mechanism to intercept.
 static long made(long which, long a, long b, long c) {
     long result;
     asm volatile("syscall" : "=a"(result) : "0"(which), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
     return result;
 }
 
-// Calls from here are a mechanism's own: the dispatch lets the page be.
+// Calls from here belong to a mechanism itself: the dispatch excludes this page.
 asm(".text\n.p2align 12\n.globl own\nown: mov %rdi, %rax\nmov %rsi, %rdi\nmov %rdx, %rsi\nmov %rcx, %rdx\nsyscall\nret\n"
     ".globl restorer\nrestorer: mov $15, %eax\nsyscall\n.p2align 12\n.globl own_end\nown_end:\n");
 extern long own(long which, long a, long b, long c);
 extern char own_end[], restorer[];
 
-// `mov; nop; syscall` is no form that a patcher knows: the call traps for ever.
+// No patcher knows the form `mov; nop; syscall`, so the call traps each time.
 static long unpatchable(void) {
     long result;
     asm volatile("mov $110, %%eax\n nop\n syscall" : "=a"(result) : : "rcx", "r11", "memory");
@@ -127,7 +127,7 @@ static void begin(void) {
     load_word(offsetof(struct seccomp_data, nr));
 }
 
-// One call, this is done with; all others are allowed.
+// Handles one call with this action; all others are allowed.
 static int filter_one(unsigned action, unsigned long flags) {
     begin();
     equals((unsigned)number, 0, 1);
@@ -136,7 +136,7 @@ static int filter_one(unsigned action, unsigned long flags) {
     return load(flags);
 }
 
-// Comparisons one behind the other, the call that is made last; with its argument, if that is asked for.
+// Comparisons one after the other, with the measured call as the last; optionally also with its argument.
 static void filter_linear(int argument) {
     begin();
     for (unsigned other = 1000; other < 1000 + RULES - 1; other++) {
@@ -172,7 +172,7 @@ static void emulate(int signal, siginfo_t *info, void *context) {
     ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = ANSWER;
 }
 
-// The seed's: a read is trapped, and the handler writes.
+// As in the seed of this work: a read is trapped, and the handler writes.
 static void write_instead(int signal, siginfo_t *info, void *context) {
     (void)signal, (void)info;
     ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] = own(SYS_write, arguments[0], arguments[1], arguments[2]);
@@ -218,7 +218,7 @@ static void broker(int listener, int how, pid_t caller) {
     }
 }
 
-// Forks a caller that loads a filter. Returns the filter's listener, and to the caller a negative number.
+// Forks a caller that loads a filter. Returns the filter's listener; in the caller, a negative number.
 static int fork_filtered(int filter(void), pid_t *caller) {
     int ends[2];
     must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), "sockets");
@@ -261,7 +261,7 @@ static void notified(int how, long count) {
     end_with(caller);
 }
 
-// What opens for writing, and what removes names.
+// Calls that open for writing, and calls that remove names.
 static int filter_names(void) {
     begin();
     equals(SYS_unlink, 4, 0);
@@ -274,7 +274,7 @@ static int filter_names(void) {
     return load(SECCOMP_FILTER_FLAG_NEW_LISTENER);
 }
 
-// The least that makes such a call in its caller's place: the path is relative to the working directory.
+// The minimal way to make such a call for its caller: the path is relative to the working directory.
 static void make_for(int listener, const struct seccomp_notif *asked, struct seccomp_notif_resp *said) {
     int opens = asked->data.nr == SYS_openat;
     char path[256], directory[64];
@@ -295,7 +295,7 @@ static void make_for(int listener, const struct seccomp_notif *asked, struct sec
     close(base);
 }
 
-// A command of any number of threads, below a supervisor that has the kernel make the call after all, or makes it.
+// Runs a command with any number of threads under a supervisor, which lets the kernel make the call or makes it itself.
 static void supervised(int makes, char **command) {
     pid_t caller;
     int listener = fork_filtered(filter_names, &caller);
@@ -319,8 +319,8 @@ static void supervised(int makes, char **command) {
     end_with(caller);
 }
 
-// Each call stops, and is answered; PTRACE_SYSEMU skips it. Of the calls around the loop none is answered: the caller
-// says by a signal where the loop begins and ends.
+// Each call stops and is answered; PTRACE_SYSEMU skips it. Calls outside the loop aren't answered: the caller marks the
+// loop's begin and end by a signal.
 static void traced(int emulated, long count) {
     pid_t caller = fork();
     must(caller >= 0, "fork");
@@ -352,7 +352,7 @@ static void traced(int emulated, long count) {
             ptrace(PTRACE_GETREGS, caller, 0, &registers);
             if (registers.orig_rax == SYS_getpgid) inside = 0;
             if (emulated && (long)registers.orig_rax != number && inside) {
-                // One that the loop's start makes (the return of the signal): made after all.
+                // A call at the loop's start (the return from the signal): make it.
                 registers.rip -= 2;
                 registers.rax = registers.orig_rax;
                 ptrace(PTRACE_SETREGS, caller, 0, &registers);
@@ -384,7 +384,7 @@ static void landlock(void) {
     must(!syscall(SYS_landlock_restrict_self, rules, 0), "landlock");
 }
 
-// ---- libseccomp, as programs use it: rules one by one, then loaded
+// ---- libseccomp, as programs use it: rules are added one by one, then loaded
 
 static void libseccomp(long rules) {
     void *library = dlopen("libseccomp.so.2", RTLD_NOW);
@@ -399,7 +399,7 @@ static void libseccomp(long rules) {
     double begun = now();
     void *context = init(SECCOMP_RET_ALLOW);
     must(context != 0, "seccomp_init");
-    // Each with an error of its own, as ours: calls that this program makes no more.
+    // Each rule has its own error, as in our filter: calls that this program doesn't make any more.
     long added = 0;
     for (int other = 20; added < rules && other < 1000; other++) {
         int needed = other == SYS_exit_group || other == SYS_brk || other == SYS_mprotect || other == SYS_getpid ||
@@ -473,7 +473,7 @@ int main(int count, char **words) {
         on_trap((void *)emulate, SA_NODEFER);
         if (IS("dispatch-allowed")) by = BY_OWN;
         must(!prctl(PR_SET_DISPATCH, 1, (long)own, (long)(own_end - (char *)own), &selector), "dispatch");
-        // The C library's own calls go on, between the loops.
+        // The C library's own calls are made natively, between the loops.
         double begun = now();
         long last = 0;
         selector = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// What LD_PRELOAD does: the library's function is another one. `PRELOAD=pass` makes the call after all.
+// An LD_PRELOAD library that replaces a function of the C library. `PRELOAD=pass` makes the call after all.
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <sys/syscall.h>

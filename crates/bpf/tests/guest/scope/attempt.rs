@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ways to have a program run, each tried in a process of its own that isn't another program: `WAY:FILE`, and what came
-//! of it, a line each.
+//! Ways to execute a program. Each is tried in a process of its own that is a copy of this program: `WAY:FILE`, and the
+//! outcome, one per line.
 
 use std::ffi::{CString, c_int};
 use std::fs::{self, File};
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use crate::inside::loader;
 use crate::scenario::REFUSED;
 
-/// Exit status of what was executed.
+/// Exit status of the executed program.
 const RAN: u8 = 42;
-/// By its name an interpreter.
+/// An interpreter, judged by its name.
 pub(crate) const SHELL: &str = "/bin/sh";
-/// While it is there, what lingers doesn't.
+/// While this file exists, a lingering program ends at once.
 pub(crate) const HURRY: &str = "/work/hurry";
 
-/// Is the program: it ran. `linger`: and waits to be killed by somebody.
+/// The main function of the executed program. `linger`: waits to be killed.
 pub(crate) fn ran(linger: bool) -> ExitCode {
     let end = Instant::now() + crate::daemon::PATIENCE;
     while linger && !Path::new(HURRY).exists() && Instant::now() < end {
@@ -29,7 +29,7 @@ pub(crate) fn ran(linger: bool) -> ExitCode {
     ExitCode::from(RAN)
 }
 
-/// Tries each.
+/// Makes each attempt.
 pub(crate) fn all(attempts: &[&str]) -> io::Result<()> {
     for attempt in attempts {
         let (way, file) = attempt.split_once(':').unwrap_or((attempt, ""));
@@ -46,7 +46,7 @@ fn once(way: &str, file: &str) -> io::Result<String> {
     }
     let try_it: &dyn Fn() -> io::Error = &|| try_way(way, file);
     Ok(match way {
-        // Whoever is asked to wait isn't the parent any more.
+        // The process that the attempt waits for is not the parent any more.
         "orphan" | "sibling" => {
             let (reader, writer) = rustix::pipe::pipe()?;
             let left = fork(0, || {
@@ -56,7 +56,7 @@ fn once(way: &str, file: &str) -> io::Result<String> {
                 }
                 let _alone = rustix::process::setsid();
                 exit_of(fork(0, || {
-                    // Whoever reaps orphans is the parent from now on.
+                    // Wait until the process that reaps orphans is the parent.
                     while rustix::process::getppid().is_some_and(|parent| !parent.is_init()) {
                         std::thread::sleep(Duration::from_millis(5));
                     }
@@ -73,9 +73,9 @@ fn once(way: &str, file: &str) -> io::Result<String> {
             crate::scenario::Outcome::Done => Ok(RAN),
             other => Err(io::Error::other(format!("{other:?}"))),
         })?)?),
-        // A socket of the kernel's cryptography, which this kernel need not have.
+        // A socket of the kernel's cryptography; the kernel may lack it.
         "alg" => word(wait(fork(0, || {
-            // SAFETY: needed because rustix has no such family; no memory is handed over.
+            // SAFETY: needed because rustix lacks this family. Sound: no memory is passed.
             unsafe { libc::socket(libc::AF_ALG, libc::SOCK_SEQPACKET, 0) };
             Ok(RAN)
         })?)?),
@@ -83,7 +83,7 @@ fn once(way: &str, file: &str) -> io::Result<String> {
     })
 }
 
-/// Ends only if the exec fails.
+/// Makes one attempt; returns only if the exec fails.
 fn try_way(way: &str, file: &str) -> io::Error {
     let tried = || -> io::Result<io::Error> {
         Ok(match way {
@@ -93,7 +93,8 @@ fn try_way(way: &str, file: &str) -> io::Error {
             "loader" => execute(&loader().map_err(io::Error::other)?, &[file, "act", "ran"]),
             "loader-linger" => execute(&loader().map_err(io::Error::other)?, &[file, "act", "linger"]),
             "descriptor" => {
-                // SAFETY: needed because rustix doesn't execute; the path ends with a zero and outlives the call.
+                // SAFETY: needed because rustix doesn't execute programs. Sound: the path ends with a zero and outlives the
+                // call.
                 let file = unsafe { libc::open(c(file).as_ptr(), libc::O_PATH) };
                 execute_descriptor(file)
             }
@@ -111,13 +112,13 @@ fn try_way(way: &str, file: &str) -> io::Error {
                 thread.join().map_err(|_| io::Error::other("the thread died"))?
             }
             "headless" => {
-                // The first thread ends, the other goes on: the process has a dead leader.
+                // The first thread ends, and another one continues: the process has a dead leader.
                 let file = file.to_owned();
                 std::thread::spawn(move || {
                     std::thread::sleep(Duration::from_millis(50));
                     finish(&execute(&file, &["act", "ran"]))
                 });
-                // SAFETY: needed to end a thread and not its process; nothing that it holds is looked at again.
+                // SAFETY: needed to end a thread but not its process. Sound: nothing that the thread holds is used again.
                 unsafe { libc::syscall(libc::SYS_exit, 0) };
                 io::Error::other("it goes on")
             }
@@ -130,7 +131,7 @@ fn try_way(way: &str, file: &str) -> io::Error {
                             rustix::process::kill_process(own, rustix::process::Signal::KILL)?;
                         }
                     }
-                    // SAFETY: needed to say the same as the child.
+                    // SAFETY: needed to end with the child's status.
                     unsafe { libc::_exit(status.code().unwrap_or(1)) }
                 }
                 Err(error) => error,
@@ -141,17 +142,17 @@ fn try_way(way: &str, file: &str) -> io::Error {
     tried().unwrap_or_else(|error| error)
 }
 
-/// In a process so many below.
+/// Runs `act` in a process this many levels below.
 fn below(levels: u32, act: &dyn Fn() -> io::Error) -> io::Result<c_int> {
     wait(fork(0, || if levels > 1 { Ok(code(below(levels - 1, act)?)) } else { Err(act()) })?)
 }
 
-/// What a wait's answer is as an exit status: those of the killed can't be had by exiting.
+/// The exit status for a wait status. A process can't exit with the status of a killed one.
 fn code(status: c_int) -> u8 {
     if libc::WIFSIGNALED(status) { KILLED } else { u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(1) }
 }
 
-/// Exit status that says that somebody below was killed.
+/// Exit status that says that a process below was killed.
 const KILLED: u8 = 43;
 
 fn word(status: c_int) -> String {
@@ -166,7 +167,7 @@ fn word(status: c_int) -> String {
     }
 }
 
-/// Has it tried by a child, and told who waits at the pipe's end.
+/// Lets a child make the attempt, and reports its outcome to the process at the pipe's other end.
 fn told(writer: &OwnedFd, act: &dyn Fn() -> io::Error) -> io::Result<u8> {
     let said = word(below(1, act)?);
     rustix::io::write(writer, said.as_bytes())?;
@@ -177,16 +178,16 @@ fn exit_of(forked: io::Result<libc::pid_t>) -> io::Result<u8> {
     forked.map(|_| RAN)
 }
 
-/// Forks; the child ends with what `act` says.
+/// Forks. The child ends with the status that `act` returns.
 fn fork(flags: c_int, act: impl FnOnce() -> io::Result<u8>) -> io::Result<libc::pid_t> {
     let flags = libc::c_long::from(flags | libc::SIGCHLD);
-    // SAFETY: needed because a Command is another program already. This process has one thread, so that its copy may do
-    // whatever it could.
+    // SAFETY: needed because a `Command` would execute another program. Sound: this process has one thread, so its copy may
+    // make any call.
     let child = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     match child {
         -1 => Err(io::Error::last_os_error()),
         0 => match act() {
-            // SAFETY: needed to end without what the parent has still to do at its own end.
+            // SAFETY: needed to end without running what the parent registered for its own end.
             Ok(code) => unsafe { libc::_exit(c_int::from(code)) },
             Err(error) => finish(&error),
         },
@@ -205,7 +206,8 @@ fn finish(error: &io::Error) -> ! {
 
 fn wait(child: libc::pid_t) -> io::Result<c_int> {
     let mut status = 0;
-    // SAFETY: needed because rustix waits for no clone that it doesn't know; the place outlives the call.
+    // SAFETY: needed because rustix can't wait for a clone that it didn't start. Sound: the status variable outlives the
+    // call.
     while unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
@@ -219,12 +221,12 @@ fn c(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-/// By the call itself: no search, no second try.
+/// Calls `execve` directly: no search of the path, no second try.
 fn execute(file: &str, arguments: &[&str]) -> io::Error {
     let file = c(file);
     with(arguments, |words, environment| {
-        // SAFETY: needed because a Command forks and searches. Texts end with a zero, lists with a null, and all outlive
-        // the call, which returns only if nothing was executed.
+        // SAFETY: needed because a `Command` forks and searches the path. Sound: texts end with a zero, lists with a null,
+        // and all outlive the call, which returns only if nothing was executed.
         unsafe { libc::execve(file.as_ptr(), words, environment) };
     })
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ways around, in pairs: each runs outside of a scope. Inside it is refused by the security hook, killed by the daemon
-//! after it began, or it runs, and `docs/scopes.md` says so.
+//! Ways to evade a scope, in pairs: each runs outside of a scope. Inside, it is refused by the security hook, or killed by
+//! the daemon after it began, or it runs, and `docs/scopes.md` says so.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use super::{detail, done, inside, is_at, outside, status, told};
 use crate::scenario::{Result, copy, ensure, report};
 use palisade_event::{Event, Mechanism, Verdict};
 
-/// Execs in whatever way.
+/// All ways to execute a program.
 const EXECS: [&str; 13] = [
     "plain:/work/program",
     "plain:/work/script",
@@ -29,7 +29,7 @@ const EXECS: [&str; 13] = [
     "plain:/work/copy",
 ];
 
-/// What is denied by file is called so; other names of it, and a copy.
+/// A file that is denied by path: the same path, other names of the file, and a copy.
 const FILE: [(&str, &str); 12] = [
     ("plain:/work/denied", "refused"),
     ("plain:/work/hard-link", "refused"),
@@ -59,7 +59,7 @@ pub(super) fn prepare() -> Result {
     for name in ["denied", "copy", "elsewhere"] {
         copy(name)?;
     }
-    // Another content than everything else here has.
+    // Content that no other file here has.
     let mut content = fs::read("/init").map_err(made("read"))?;
     content.extend(b"of its own");
     fs::create_dir_all("/work/other").map_err(made("make"))?;
@@ -88,7 +88,7 @@ pub(super) fn settings(profile: &str) -> Result<String> {
     ))
 }
 
-/// Outside, what lingers doesn't.
+/// Outside of a scope, lingering programs end at once.
 fn hurried(attempts: &[&str]) -> Result {
     fs::write(HURRY, "").map_err(made("write"))?;
     let result = outside(attempts);
@@ -111,7 +111,7 @@ pub(super) fn all() {
         let after = status()?;
         let right = after.refused - before.refused == EXECS.len() as u64 && after.killed == before.killed;
         ensure(right, format!("{before:?} {after:?}"))?;
-        // Code that is loaded isn't executed.
+        // Code that is mapped isn't executed.
         inside(&["--verdict", "refuse"], &[("map:/work/program", "ran")])
     });
     report("scope-every-way-to-execute-is-killed", || {
@@ -130,7 +130,7 @@ pub(super) fn all() {
                 event.why.text == "the file is denied" && event.verdict == Verdict::Refused,
                 format!("{event:?}"),
             )?;
-            // A name is one that the file has, not the file.
+            // A denied name applies to names, not to the file.
             inside(
                 &[],
                 &[
@@ -146,7 +146,7 @@ pub(super) fn all() {
                 detail(event).is_ok_and(|detail| detail.memory)
                     && event.why.text == "programs that are only in memory are denied"
             })?;
-            // What isn't denied goes on.
+            // A program that isn't denied continues.
             inside(
                 &[],
                 &[
@@ -185,7 +185,7 @@ pub(super) fn all() {
     });
 }
 
-/// Whether the daemon ended the process, having heard of its exec.
+/// Whether the daemon ended the process after it learned of the exec.
 fn is_daemons(event: &Event) -> bool {
     (event.verdict, event.enforced_by) == (Verdict::Killed, Mechanism::Daemon)
 }

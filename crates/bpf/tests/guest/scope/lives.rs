@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The daemon killed, programs taken over, and cleared.
+//! Tests the scopes' programs when the daemon is killed: a new daemon reuses them, or clears them.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ pub(super) fn all() {
         daemon.end(Signal::KILL)?;
         let next = |waiting: &mut Vec<Waiting>| waiting.pop().ok_or("nobody waits");
         next(&mut waiting)?.go(&TRIED.map(|attempt| (attempt, "refused")))?;
-        // The next one finds all as it was.
+        // The next daemon finds everything unchanged.
         let daemon = Daemon::start("", &[])?;
         let list = done(&["list"])?;
         ensure(list.matches(" refuse ").count() >= 2, list)?;
@@ -53,7 +53,7 @@ pub(super) fn all() {
         waiting.pop().ok_or("nobody waits")?.go(&TRIED.map(|attempt| (attempt, "killed")))?;
         let asked = ask(&Request::Clear { scope: None })?;
         ensure(matches!(asked, palisade_protocol::scope::Response::Done { .. }), format!("{asked:?}"))?;
-        // Loaded anew, with its proof.
+        // The programs are loaded again, with their proof.
         ensure(status()?.refuses, "it doesn't refuse again")?;
         for waiting in waiting {
             waiting.go(&TRIED.map(|attempt| (attempt, "ran")))?;
@@ -66,7 +66,7 @@ pub(super) fn all() {
         daemon.end(Signal::TERM)?;
         ensure(fs::exists(PINS).unwrap_or(false), "an orderly end took what is in use")?;
         let refused = [(TRIED[0], "refused"), (TRIED[1], "ran"), (TRIED[2], "refused")];
-        // Who lost its parent has left an ancestry.
+        // A process whose parent ended has left the ancestry.
         waiting.pop().ok_or("nobody waits")?.go(&refused)?;
         let daemon = Daemon::start("", &[])?;
         for waiting in waiting {

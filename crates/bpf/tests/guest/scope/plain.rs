@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What older kernels lack, one by one: said, done without, or an error where it was asked for. None of them is asked at
-//! its security hook here.
+//! Tests each feature that older kernels lack: it is reported, and either scopes do without it or a request for it fails.
+//! These kernels don't call the program at the security hook.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -23,7 +23,7 @@ fn kills() -> Result {
     inside(&[], &WAYS.map(|way| (way, "ran")))
 }
 
-/// The words are said by the daemon, and by `palisade scope status`.
+/// Both the daemon and `palisade scope status` report these words.
 fn lacking(words: &str) -> Result {
     let printed = done(&["status"])?;
     ensure(printed.contains(words) && said().contains(words), format!("{printed}\n{}", said()))
@@ -41,7 +41,7 @@ pub(crate) fn all() {
         })
     });
     report("scope-without-processes-by-number", || {
-        // Kernels before 6.10 have none; others do as if.
+        // Kernels before 6.10 lack this; on others the option simulates it.
         served("", &["--without", "task-by-number"], || {
             kills()?;
             let waiting = Waiting::start(&[], &WAYS)?;
@@ -65,7 +65,7 @@ pub(crate) fn all() {
     report("scope-without-all-of-them", || {
         served("", &["--without", "task-by-number,task-storage,ring-buffer"], || {
             kills()?;
-            // Taken over as it is.
+            // The next daemon reuses it unchanged.
             lacking("the kernel has no buffer for events")
         })
     });
@@ -84,7 +84,7 @@ pub(crate) fn all() {
             Waiting::start(&[crate::archive::PALISADE, "scope", "run", "--verdict", "kill", "--"], &WAYS)?;
         daemon.end(Signal::KILL)?;
         result?;
-        // As it was said.
+        // As the message suggests.
         let _ = fs::remove_dir_all("/work/no-pins");
         crate::lives::eventually(
             "gone",
@@ -145,7 +145,7 @@ fn without_buffer() -> Result {
     })
 }
 
-/// No scope can be had: an error, unless it is best effort.
+/// No scope is available: an error, unless `--best-effort` is given.
 fn nothing_started(words: &str) -> Result {
     let found = status()?;
     let because = found.because.clone().unwrap_or_default();
@@ -157,14 +157,15 @@ fn nothing_started(words: &str) -> Result {
     ensure(ended.code == Some(42) && ended.err.contains("unmarked"), format!("{ended:?}"))
 }
 
-/// Its numbers of processes aren't the kernel's.
+/// A daemon whose process numbers aren't the kernel's.
 fn foreign() -> Result {
-    // SAFETY: needed because rustix takes it for unsafe to share no descriptors; this flag doesn't touch them.
+    // SAFETY: needed because rustix declares the call unsafe on account of shared descriptors. Sound: this flag doesn't
+    // touch them.
     let unshare = || Ok(unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWPID) }?);
     let log = fs::File::options().append(true).open(super::LOG).map_err(|error| format!("log: {error}"))?;
     let mut command = Command::new("/init");
     command.args(["act", "child", DAEMON, "--only", "scopes"]).stdin(Stdio::piped()).stderr(log);
-    // SAFETY: needed to have it in a namespace of its own; the call is one that may be made between fork and exec.
+    // SAFETY: needed to start it in a namespace of its own. Sound: this call may be made between fork and exec.
     let mut child =
         unsafe { command.pre_exec(unshare) }.spawn().map_err(|error| format!("start: {error}"))?;
     let end = std::time::Instant::now() + crate::daemon::PATIENCE;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The administrator's own trust files, changed.
+//! Changes the administrator's own trust files.
 
 use super::{only_root, rebuild};
-use crate::guard::{Exit, GuardError, Places, count, files};
+use crate::guard::{GuardError, Places, count, files};
 use crate::output;
-use crate::verb::{Failure, NO, YES};
+use crate::verb::{Exit, Failure, NO, YES};
 use palisade_guard::trust::edit::Editor;
 use palisade_guard::trust::entry::{Digest, from_hexadecimal};
 use palisade_guard::trust::measure::{self, Measured};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 const TRUST_FILES: &str = "which files are trusted";
 
-/// The right to change trust files; the directory that a new one is to be in is made.
+/// Opens the trust files for changes, and makes the directory of a new one.
 fn editor(places: &Places, file: Option<&str>) -> Result<Editor, Failure> {
     only_root(places, TRUST_FILES)?;
     let directory = places.config.join("trust.d");
@@ -33,9 +33,10 @@ fn editor(places: &Places, file: Option<&str>) -> Result<Editor, Failure> {
     Ok(editor)
 }
 
-/// A guard that enforces may refuse root the file that it is to be told to trust; it reads it itself.
+/// Asks the guard for a file's hash. A guard that enforces may refuse root access to a file that isn't trusted yet. The
+/// guard itself can read the file.
 fn hashed_by_the_guard(socket: &Path, file: BorrowedFd<'_>) -> Result<Measured, measure::Error> {
-    // Without a guard it was refused for another reason.
+    // Without a guard, something else refused the access.
     let mut talk = Client::begin(socket).map_err(|_nobody| measure::Error::Unreadable)?;
     let failed = |error: DaemonError| measure::Error::Read(std::io::Error::other(error.to_string()));
     talk.ask::<Response>(&Request::Measure).map_err(failed)?;
@@ -53,7 +54,7 @@ fn hashed_by_the_guard(socket: &Path, file: BorrowedFd<'_>) -> Result<Measured, 
     }
 }
 
-/// Trusts files as they are now. Below a directory everything is taken that is a file.
+/// Trusts files as they are now. For a directory it takes all files below.
 pub(super) fn add(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Exit {
     let mut editor = editor(places, file)?;
     let mut added = 0;
@@ -70,7 +71,7 @@ pub(super) fn add(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Exi
     Ok(YES)
 }
 
-/// Trusts files no more.
+/// Ends the trust in files.
 pub(super) fn delete(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Exit {
     let mut editor = editor(places, None)?;
     let mut deleted = 0;
@@ -88,7 +89,7 @@ pub(super) fn delete(places: &Places, paths: &[PathBuf], file: Option<&str>) -> 
     Ok(YES)
 }
 
-/// Trusts files as they are now. Answers no if some can't be read any more; what was said of them stays.
+/// Trusts listed files as they are now. Returns no if some can't be read any more; their entries stay.
 pub(super) fn update(places: &Places, paths: &[PathBuf], file: Option<&str>) -> Exit {
     let mut editor = editor(places, None)?;
     let everything = [PathBuf::from("/")];

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The trust database, made anew or brought up to date: by palisaded if it runs, otherwise here.
+//! Makes or updates the trust database: palisaded does it if it runs, otherwise this process does.
 
 use super::only_root;
-use crate::guard::{Exit, GuardError, Places, change, count, files};
+use crate::guard::{GuardError, Places, change, count, files};
 use crate::output;
 use crate::progress::Bar;
-use crate::verb::{Failure, YES};
+use crate::verb::{Exit, Failure, YES};
 use palisade_guard::settings::Settings;
 use palisade_guard::setup::SetupError;
 use palisade_guard::trust::edit::Mistake;
@@ -38,7 +38,7 @@ pub(super) fn rebuild(places: &Places, everything: bool) -> Exit {
     Ok(YES)
 }
 
-/// Waits until palisaded has read what has changed; says nothing of it, as package managers call it.
+/// Waits until palisaded has read all changes. It prints nothing, because package managers call it.
 pub(super) fn sync(places: &Places, seconds: u64, if_running: bool) -> Exit {
     only_root(places, "what is trusted")?;
     match client::ask::<Response>(&places.socket, &Asked::Sync { seconds }) {
@@ -47,7 +47,7 @@ pub(super) fn sync(places: &Places, seconds: u64, if_running: bool) -> Exit {
     }
 }
 
-/// Has the database know what the trust files say now.
+/// Updates the database with what the trust files say now.
 pub(super) fn trust_files_changed(places: &Places) -> Result<(), Failure> {
     match client::ask::<Response>(&places.socket, &Asked::Trust { everything: false, files: true }) {
         Ok(_) => return Ok(()),
@@ -70,7 +70,7 @@ pub(super) fn trust_files_changed(places: &Places) -> Result<(), Failure> {
     Ok(replaced.map_err(GuardError::from)?)
 }
 
-/// Tells of the first mistakes in trust files.
+/// Prints the first mistakes in trust files.
 fn note_mistake(noted: &mut usize, mistake: &Mistake) {
     *noted += 1;
     if *noted <= 20 {
@@ -104,7 +104,7 @@ fn make(places: &Places, settings: &Settings, everything: bool) -> Result<u64, G
     )
 }
 
-/// Which files of packages can matter: the administrator's word, or our own.
+/// The filter of packages' files that matter: the administrator's, or the built-in one.
 fn filter(places: &Places) -> Result<Filter, GuardError> {
     let path = places.config.join("guard-filter.conf");
     match std::fs::read(&path) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is in the trust database, and whether it is so on the disk.
+//! Lists the trust database, and compares it with the disk.
 
 use super::Which;
-use crate::guard::{Exit, GuardError, Places, count, files};
+use crate::guard::{GuardError, Places, count, files};
 use crate::output;
 use crate::progress::Bar;
-use crate::verb::{self, Failure, NO, YES};
+use crate::verb::{self, Exit, Failure, NO, YES};
 use palisade_guard::facts::{Access, Facts};
 use palisade_guard::kind::Recognizer;
 use palisade_guard::settings::Settings;
@@ -44,12 +44,12 @@ impl From<&Record> for File {
     }
 }
 
-/// A path as trust files of version 2 write it: text, whatever it is.
+/// A path as trust files of version 2 write it. The result is always text.
 fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(&escape(path)).into_owned()
 }
 
-/// What `Which` means in a database.
+/// The records of a database that `which` selects.
 fn selection(store: &Store, which: &Which) -> Result<Selection, Failure> {
     let below = match &which.below {
         Some(path) => {
@@ -185,13 +185,13 @@ struct Checked {
 struct CheckedFile {
     path: String,
     trusted: bool,
-    /// Who trusts a file of this path, whatever it is by now.
+    /// The sources that trust a file of this path, whatever its content is now.
     sources: Vec<String>,
     /// Whether fs-verity should protect it and doesn't.
     unprotected: bool,
 }
 
-/// Says of each file who trusts it.
+/// Prints for each file which sources trust it.
 pub(super) fn check(places: &Places, paths: &[PathBuf], json: bool) -> Exit {
     let settings: Settings = files::setup(places, None)?.settings;
     let trust = Trusted::new(Some(files::database(places)?), settings.trust.integrity);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Taking over other programs' histories, and forgetting.
+//! Imports other programs' histories, and forgets entries.
 
-use super::{Exit, From, HistoryError, count, open, read, show};
-use crate::verb::{self, NO, YES};
+use super::{From, HistoryError, count, open, read, show};
+use crate::verb::{self, Exit, NO, YES};
 use crate::{output, situation};
 use clap::ValueHint;
 use palisade_shell::history::import::{self, Limits};
@@ -30,11 +30,11 @@ pub(super) struct Import {
 #[derive(Serialize)]
 struct Taken {
     file: String,
-    /// How many it has that can be used.
+    /// How many usable entries the source has.
     found: usize,
-    /// How many of them are new here.
+    /// How many of them this history didn't have yet.
     new: usize,
-    /// How many were left out because they carry what looks like a secret or begin with a space.
+    /// How many were left out because they look like a secret or begin with a space.
     kept_out: usize,
     /// How many were left out because they aren't UTF-8 or are too long.
     unusable: usize,
@@ -130,7 +130,7 @@ pub(super) fn delete(options: &Delete) -> Exit {
     tell(options, deleted)
 }
 
-/// Shows the newest of them. What is to be forgotten may be a secret.
+/// The question. It shows the newest entries, with secrets removed: users often forget an entry because it holds a secret.
 fn question(rows: &[Row]) -> String {
     const MOST: usize = 10;
     let newest = &rows[rows.len().saturating_sub(MOST)..];

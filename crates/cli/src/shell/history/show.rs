@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Listing, searching, counting, writing out.
+//! Lists, searches, counts and exports entries.
 
-use super::{Exit, Form, HistoryError, count, read};
+use super::{Form, HistoryError, count, read};
 use crate::output;
-use crate::verb::{self, Failure, NO, YES};
+use crate::verb::{self, Exit, Failure, NO, YES};
 use clap::ValueHint;
 use palisade_protocol::date;
 use palisade_shell::history::import::{self, Kind};
@@ -57,7 +57,7 @@ impl List {
     }
 
     fn filter(&self) -> Filter {
-        // As the shell names it: with the links in its path, if it is there under this name.
+        // The shell records directories with the links in their paths, so links aren't resolved here.
         let directory = self.directory.as_ref().map(|path| {
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             absolute.to_string_lossy().trim_end_matches('/').to_owned()
@@ -79,7 +79,7 @@ impl Search {
     }
 }
 
-/// An entry for programs.
+/// An entry in the JSON answer.
 #[derive(Serialize)]
 struct Shown<'a> {
     id: i64,
@@ -88,14 +88,14 @@ struct Shown<'a> {
     host: Option<&'a str>,
     user: Option<&'a str>,
     session: Option<&'a str>,
-    /// Where its program took the terminal: `local`, `ssh prod`.
+    /// The context to which its program took the terminal: `local`, `ssh prod`.
     context: Option<&'a str>,
     /// RFC 3339, UTC.
     started: String,
     started_ns: i64,
     duration_ns: Option<i64>,
     exit: Option<i32>,
-    /// What it was imported from.
+    /// The program from whose history it was imported.
     source: Option<&'a str>,
 }
 
@@ -138,7 +138,7 @@ pub(super) fn search(search: &Search) -> Exit {
     Ok(if print(&filter, search.list.json)? { YES } else { NO })
 }
 
-/// Prints entries; says whether there are any.
+/// Prints entries. Returns whether there are any.
 fn print(filter: &Filter, json: bool) -> Result<bool, Failure> {
     let rows = match read()? {
         Some(store) => store.rows(filter).map_err(HistoryError::from)?,
@@ -155,12 +155,12 @@ fn print(filter: &Filter, json: bool) -> Result<bool, Failure> {
     Ok(!rows.is_empty())
 }
 
-/// Where an entry led, if that isn't here.
+/// The context of an entry, if it isn't local.
 fn elsewhere(row: &Row) -> &str {
     Some(row.entry.context.as_str()).filter(|context| *context != LOCAL).unwrap_or_default()
 }
 
-/// An entry for people, with its number in front, and where it led in a column of so many characters.
+/// An entry for people, with its number first, and its context in a column of `contexts` characters.
 pub(super) fn line(row: &Row, width: usize, contexts: usize) -> String {
     let exit = match row.entry.exit {
         None => "  ?".to_owned(),
@@ -171,7 +171,7 @@ pub(super) fn line(row: &Row, width: usize, contexts: usize) -> String {
         0 => String::new(),
         _ => format!("{:<contexts$}  ", harmless(elsewhere(row))),
     };
-    // The lines after the first are below it.
+    // Further lines are aligned below the first.
     let indent = format!("\n{}", " ".repeat(width + 27 + context.chars().count()));
     let text = harmless_lines(row.entry.line.trim_end()).replace('\n', &indent);
     format!("{:>width$}  {}  {exit}  {context}{text}\n", row.id, moment(row.entry.started, ' ', ""))
@@ -260,7 +260,7 @@ fn all(store: &Store) -> Result<Vec<Row>, Failure> {
     Ok(store.rows(&Filter::default()).map_err(HistoryError::from)?)
 }
 
-/// zsh's files aren't text.
+/// Prints bytes: zsh's history files aren't text.
 fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|source| match source.kind() {
@@ -269,7 +269,7 @@ fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// In the place of what was there, all at once, for nobody else to read.
+/// Replaces the file at once. No other user can read the new file.
 fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::NamedTempFile::new_in(directory)?;

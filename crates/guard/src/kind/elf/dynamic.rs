@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The dynamic section: has it a place for a debugger, and does it call itself a run-time linker?
+//! Reads the dynamic section: does it have an entry for a debugger, and does the file name itself as a run-time linker?
 
 use super::super::Source;
 use super::table::{Layout, Segment};
 use super::{ElfError, SEGMENTS};
 
-/// How many entries are looked at: as many as fapolicyd does.
+/// How many entries are read at most: as many as in fapolicyd.
 const ENTRIES: usize = 1000;
 
 const STRINGS: u64 = 5;
 const NAME: u64 = 14;
 const DEBUG: u64 = 21;
 
-/// What is remembered of a file's segments, to find its own name.
+/// What is kept of a file's segments, to find the file's own name.
 #[derive(Default)]
 pub(super) struct Linked {
     /// Address, offset and size of the first loaded segments: names are in the first or second.
@@ -20,7 +20,7 @@ pub(super) struct Linked {
     count: usize,
     /// The address of the table of names.
     strings: Option<u64>,
-    /// The name, as an offset into them.
+    /// The name, as an offset into the table of names.
     name: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Linked {
         }
     }
 
-    /// Reads a dynamic section; does it have a place for a debugger?
+    /// Reads a dynamic section. Returns whether it has an entry for a debugger.
     pub(super) fn read(
         &mut self,
         file: &impl Source,
@@ -44,7 +44,7 @@ impl Linked {
             return Err(ElfError::Dynamic);
         }
         let wanted = usize::try_from(segment.size).map_err(|_| ElfError::Dynamic)?;
-        // fapolicyd counts in entries of 64 bit files, whatever the class.
+        // fapolicyd counts in entries of 64 bit files, for both classes.
         if wanted / 16 > ENTRIES {
             return Err(ElfError::Dynamic);
         }
@@ -65,7 +65,8 @@ impl Linked {
         Ok(debug)
     }
 
-    /// `ld-linux.so.2`, `ld64.so.2`, `ld.so.1`, …; musl's linker is its C library, which calls itself that.
+    /// Names of linkers: `ld-linux.so.2`, `ld64.so.2`, `ld.so.1`, … musl's linker is its C library and has the
+    /// library's name.
     pub(super) fn is_linker(&self, file: &impl Source) -> bool {
         let (Some(strings), Some(name)) = (self.strings, self.name) else { return false };
         let Some(address) = strings.checked_add(name) else { return false };

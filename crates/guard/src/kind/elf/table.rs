@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the numbers of an ELF file are: its class and byte order, and the fields of its tables (elf(5)).
+//! The layout of an ELF file: its class and byte order, and the fields of its tables (elf(5)).
 
 /// Class and byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) struct Table {
     pub(super) count: u16,
 }
 
-/// A program header, as far as it is needed.
+/// The fields of a program header that are needed.
 pub(super) struct Segment {
     pub(super) kind: u32,
     pub(super) offset: u64,
@@ -35,8 +35,8 @@ impl Layout {
     pub(super) const NATIVE: Self =
         Self { wide: cfg!(target_pointer_width = "64"), little: cfg!(target_endian = "little") };
 
-    /// From the first 16 bytes; nothing if the class is unknown. A byte order that is neither is this machine's:
-    /// neither the kernel nor fapolicyd looks at it.
+    /// From the first 16 bytes; `None` if the class is unknown. An invalid byte order counts as this machine's, because
+    /// neither the kernel nor fapolicyd checks it.
     pub(super) fn of(ident: &[u8; 16]) -> Option<Self> {
         let wide = match ident[4] {
             1 => false,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! dpkg's formats.
+//! Tests of dpkg's formats.
 
 use super::*;
 

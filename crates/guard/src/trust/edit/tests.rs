@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trust files that are edited.
+//! Tests of editing trust files.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -67,7 +67,7 @@ fn comments_order_and_mode_stay() {
     let after = text.replacen(sum, expected, 1);
     assert_eq!(fs::read_to_string(&main).unwrap(), after);
     assert_eq!(fs::metadata(&main).unwrap().mode() & 0o777, 0o604);
-    // What is gone stays as it was.
+    // A file that is gone keeps its line.
     fs::remove_file(&bc).unwrap();
     assert_eq!(editor.update(&bc, None).unwrap().kept, [bc.as_os_str().as_bytes().to_vec()]);
     assert_eq!(fs::read_to_string(&main).unwrap(), after);

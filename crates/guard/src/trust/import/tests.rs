@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Imports: of roots made for the purpose, and of this machine's packages.
+//! Tests of imports: of roots made for the tests, and of this machine's packages.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -38,7 +38,7 @@ fn write(root: &Path, name: &str, text: &str) {
 }
 
 fn old(root: &Path, name: &str) {
-    // Times of modification can be set, times of change can't: only waiting makes a file settled.
+    // Times of modification can be set, times of change can't: a test has to wait until a file is settled.
     let status = Command::new("touch").args(["-d", "2020-01-01"]).arg(root.join(name)).status();
     assert!(status.unwrap().success());
 }
@@ -134,11 +134,11 @@ fn what_looks_the_same_is_not_hashed_again() {
     request.hard = true;
     assert_eq!(run(&request, Some(&base)).1.bytes, 6);
     request.hard = false;
-    // The same size and the same time of modification, but not the same content.
+    // The same size and the same time of modification, but different content.
     fs::write(root.path().join("usr/bin/abc"), "abx").unwrap();
     old(root.path(), "usr/bin/abc");
     assert_eq!(trusted(&run(&request, Some(&base)).0), None);
-    // The package says something else of the same file.
+    // The package gives a different digest for the same file.
     fs::write(root.path().join("usr/bin/abc"), "abc").unwrap();
     write(root.path(), "var/lib/dpkg/info/a.md5sums", &format!("{}  bin/abc\n", "0".repeat(32)));
     assert_eq!(trusted(&run(&request, Some(&base)).0), None);
@@ -200,7 +200,7 @@ fn whoever_stops_is_obeyed() {
     assert_eq!(count, 11);
 }
 
-/// The packages of this machine, if it has dpkg: a sample has to have the digests that `sha256sum` finds.
+/// The packages of this machine, if it has dpkg: a sample must have the digests that `sha256sum` finds.
 #[test]
 fn this_machine() {
     if !Path::new("/var/lib/dpkg/status").exists() {

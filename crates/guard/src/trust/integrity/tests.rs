@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Open files against the database.
+//! Tests that compare open files with the database.
 
 use super::super::entry::{Entry, Record};
 use super::super::store::{Location, Writer};

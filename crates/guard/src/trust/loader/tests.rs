@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a loader says arrives, and nothing else does.
+//! Tests that a loader's records arrive, and that nothing else is accepted.
 
 use proptest::prelude::*;
 

@@ -5,7 +5,7 @@ use super::*;
 use std::fs;
 use std::process::Command;
 
-/// A header of these entries: tag, type, count, data.
+/// A header with these entries: tag, type, count, data.
 fn header(entries: &[(u32, u32, u32, &[u8])]) -> Vec<u8> {
     let (mut index, mut data) = (Vec::new(), Vec::new());
     for (tag, kind, count, bytes) in entries {
@@ -49,7 +49,7 @@ fn any_bytes_are_an_error_or_a_package() {
     bolero::check!().for_each(|bytes: &[u8]| drop(package(bytes)));
 }
 
-/// What rpm itself has written, if it is here.
+/// A database that rpm itself wrote, if rpm is installed.
 #[test]
 fn what_rpm_installs() {
     if Command::new("rpmbuild").arg("--version").output().is_err() {

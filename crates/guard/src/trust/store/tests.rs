@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The database against a map, against damage, against being killed, and on a disk that is full.
+//! Tests of the database: compared with a map, with damage, with killed writers, and on a full disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileExt, PermissionsExt};
@@ -62,7 +62,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 fn path(number: u8) -> Vec<u8> {
-    // Some are longer than what is read at first.
+    // Some paths are longer than the first read.
     let long = if number.is_multiple_of(5) { "x".repeat(usize::from(number) * 80) } else { String::new() };
     format!("/usr/{number}\n {long}").into_bytes()
 }
@@ -162,7 +162,7 @@ fn damage_is_told() {
         flipped[at] ^= 4;
         fs::write(location.base(), &flipped).unwrap();
         let Ok(store) = Store::open(&location) else { continue };
-        // Then it is a record, or what fills up to the next.
+        // The position is a record, or the padding up to the next one.
         for record in &records {
             if let Ok(found) = store.lookup(&record.entry.path) {
                 assert_eq!(found, std::slice::from_ref(record));
@@ -170,7 +170,7 @@ fn damage_is_told() {
         }
         let _told = store.each(|_| Ok::<(), Error>(()));
     }
-    // Cut off while it is open.
+    // The file is cut off while it is open.
     fs::write(location.base(), &whole).unwrap();
     let store = Store::open(&location).unwrap();
     fs::OpenOptions::new().write(true).open(location.base()).unwrap().set_len(200).unwrap();
@@ -186,7 +186,7 @@ fn any_bytes() {
     let whole = fs::read(location.base()).unwrap();
     let (path, sum) = (location.base(), xxhash_rust::xxh3::xxh3_64);
     bolero::check!().with_iterations(3_000).for_each(|bytes: &[u8]| {
-        // Somewhere in a database whose checksums are made right again.
+        // Damage at some position in a database whose checksums are corrected.
         let mut changed = whole.clone();
         for (number, byte) in bytes.iter().enumerate().skip(1) {
             let at = (usize::from(bytes[0]) + number) % changed.len();
@@ -214,7 +214,7 @@ fn any_bytes() {
     });
 }
 
-/// Runs one of these tests as a process of its own.
+/// Runs one of these tests as a separate process.
 fn alone(test: &str, directory: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", &format!("trust::store::tests::{test}"), "--nocapture"]);
@@ -226,7 +226,7 @@ fn told() -> Option<Location> {
     std::env::var_os("TRUST_TEST_DIRECTORY").map(|directory| Location::new(Path::new(&directory)))
 }
 
-/// Half of the databases that are built have only large sizes, half only small ones.
+/// Half of the databases that are built have only large sizes, the other half only small ones.
 fn generation(number: u64) -> impl Iterator<Item = Record> {
     (0..2000).map(move |file| record(format!("/file/{file}").as_bytes(), number, "a"))
 }
@@ -268,7 +268,7 @@ fn killed_at_any_moment_it_is_whole() {
         let one = |path: &[u8]| store.lookup(path).unwrap().first().map(|record| record.entry.size);
         assert_eq!(one(b"/change/one"), one(b"/change/two"), "half a change");
         assert!(one(b"/change/one").is_none_or(|size| size / 10 == *sizes.first().unwrap()));
-        // And whoever comes next can write.
+        // And the next writer can write.
         let mut writer = Writer::lock(&location).unwrap();
         writer.merge().unwrap();
     }

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a configuration file held before anybody inside changed it.
+//! Remembers the content that a configuration file had before any process inside changed it.
 
 use super::{Place, Refusal, judge};
 
-/// One file's history, as far as it matters.
+/// The part of one file's history that matters for judging changes.
 ///
-/// Each change is judged against what the file held before the first one made inside, not against
-/// the last. So a change in two steps (away with `branch.main`, then a new one that leads
-/// elsewhere) is seen for what it is; and what came from inside may go and change as it likes,
-/// which git does a lot: a clone writes the file nine times.
+/// Each change is judged against the file's content before the first change made inside, not against the last
+/// content. So a change in two steps is recognised (first `branch.main` is removed, then a new one is added that
+/// leads elsewhere). Settings that came from inside may be removed and changed freely, which git does often: a clone
+/// writes the file nine times.
 #[derive(Debug, Clone)]
 pub struct Baseline {
     /// `None`: there was no file, so the repository was made inside.
     before: Option<Vec<u8>>,
-    /// What the file held when a change was allowed last, and what it was to become. Writing can
-    /// fail, on a full disk, which a program inside can bring about: both are its doing.
+    /// The file's content when a change was last allowed, and the content that it was to get. Writing can fail, for
+    /// example on a full disk, which a program inside can cause. So both contents count as written from inside.
     inside: [Option<Vec<u8>>; 2],
 }
 
 impl Baseline {
-    /// Begins with what the file holds now; `None` if there is none.
+    /// Begins with the file's present content; `None` if there is no file.
     #[must_use]
     pub fn new(now: Option<Vec<u8>>) -> Self {
         Self { inside: [now.clone(), now.clone()], before: now }
     }
 
-    /// How many bytes it keeps.
+    /// The number of bytes that it keeps in memory.
     #[must_use]
     pub fn size(&self) -> usize {
         self.inside.iter().chain([&self.before]).flatten().map(Vec::len).sum()
     }
 
-    /// Whether the file, which holds `now`, may become `new`. When somebody outside has changed it
-    /// meanwhile, that is the beginning from then on.
+    /// Whether the file, whose present content is `now`, may become `new`. If a program outside has changed the file
+    /// meanwhile, its present content is the new baseline.
     ///
     /// # Errors
-    /// [`Refusal`] with the first thing that may not be.
+    /// [`Refusal`] with the first change that isn't allowed.
     pub fn judge(&mut self, now: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(), Refusal> {
         if !self.inside.iter().any(|known| known.as_deref() == now) {
             *self = Self::new(now.map(<[u8]>::to_vec));
@@ -83,7 +83,7 @@ mod tests {
         let turned = without.clone() + "[branch \"main\"]\n\tremote = other\n";
         let mut baseline = Baseline::new(Some(USERS.into()));
         assert!(step(&mut baseline, USERS, &without));
-        // Allowed, but the file stays as it was.
+        // The change is allowed, but the file stays unchanged.
         assert!(step(&mut baseline, &without, &format!("{without}# more\n")));
         assert!(!step(&mut baseline, &without, &turned));
     }
@@ -102,7 +102,7 @@ mod tests {
     fn what_came_from_outside_meanwhile_stays() {
         let mut baseline = Baseline::new(Some(USERS.into()));
         assert!(step(&mut baseline, USERS, &format!("{USERS}{OTHER}")));
-        // The user takes it out again and sets something that would be refused.
+        // The user removes it again and sets a value that would be refused from inside.
         let users = format!("{USERS}[core]\n\thooksPath = /home/ann/hooks\n");
         assert!(step(&mut baseline, &users, &format!("{users}\tbare = false\n")));
         assert!(!step(&mut baseline, &format!("{users}\tbare = false\n"), USERS));
@@ -114,7 +114,7 @@ mod tests {
         let first = "[core]\n\tbare = false\n";
         assert!(baseline.judge(None, first.as_bytes(), &place()).is_ok());
         assert!(step(&mut baseline, first, &format!("{first}[remote \"origin\"]\n\turl = /w/other\n")));
-        // Once the user has changed it, it is the user's.
+        // Once the user has changed the file, its content is the user's.
         let users = format!("{first}[user]\n\tname = Ann\n");
         assert!(!step(&mut baseline, &users, &format!("{users}[remote \"origin\"]\n\turl = /w/other\n")));
     }

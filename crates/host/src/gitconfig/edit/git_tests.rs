@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What git itself writes, with the git of this machine.
+//! Tests with changes that git itself makes, with the git of this machine.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ struct World {
 }
 
 impl World {
-    /// `None` where the machine is declared to be without git.
+    /// `None` if the test environment says that the machine has no git.
     fn new() -> Option<Self> {
         let has = std::env::var("PALISADE_TEST_HAS").ok();
         if has.is_some_and(|has| !has.split(',').any(|feature| feature.trim() == "git")) {
@@ -50,15 +50,15 @@ impl World {
         fs::read(self.top.join(path)).ok()
     }
 
-    /// Git makes a change of a working tree's repository; the judgement on it.
+    /// Lets git change the configuration of a working tree's repository; returns the judgement.
     fn change(&self, tree: &str, arguments: &str) -> Result<(), Refusal> {
         let old = self.read(&format!("{tree}/.git/config"));
         self.git(tree, arguments);
         self.judge(old.as_deref(), tree, ".git")
     }
 
-    /// The judgement on what a configuration file has become. Git writes line by line: each step
-    /// on the way there must pass as well, which [`Baseline`] sees to.
+    /// Judges the new content of a configuration file. Git writes line by line: each intermediate step must pass as
+    /// well, which [`Baseline`] ensures.
     fn judge(&self, old: Option<&[u8]>, tree: &str, git: &str) -> Result<(), Refusal> {
         let work_tree_top = self.top.join(tree);
         let place = Place { git_directory: &work_tree_top.join(git), work_tree_top: &work_tree_top };
@@ -94,7 +94,7 @@ fn repositories_made_inside() {
         assert_eq!(world.judge(None, "new", ".git"), Ok(()), "{arguments}");
         fs::remove_dir_all(world.top.join("new")).unwrap();
     }
-    // A setting given on the way is judged like any other.
+    // A setting that is given with the command is judged like any other.
     world.git("", "clone -q -c core.hooksPath=x up new");
     assert_eq!(world.judge(None, "new", ".git").unwrap_err().key, "core.hookspath");
 }
@@ -152,7 +152,7 @@ fn changes_that_lead_elsewhere() {
         world.git("w", "config core.untrackedCache true");
         world.git("w", "remote add bare $TOP/bare.git");
         world.git("w", "push -q bare main");
-        // A rename writes what is new first, in another section.
+        // A rename first writes the new values, in another section.
         let refusal = world.change("w", arguments).expect_err(arguments);
         let renamed = arguments.starts_with("remote rename");
         assert!(
@@ -194,7 +194,7 @@ fn sparse_checkouts() {
     assert_eq!(world.change("w", "sparse-checkout set a"), Ok(()));
 }
 
-/// As `git lfs install --local` writes it; the filter is a program of git's.
+/// As `git lfs install --local` writes it; the filter is a program that git runs.
 #[test]
 fn large_file_storage() {
     let Some(world) = World::new() else { return };

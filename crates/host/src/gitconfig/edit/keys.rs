@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The settings that may change, and why others may not.
 //!
-//! Names and meanings are from git-config(1) of git 2.55 and the sources (`remote.c`, `setup.c`,
-//! `submodule.c`). A list of what may change, so that what a later git adds is refused.
+//! Names and meanings are from git-config(1) of git 2.55 and the sources (`remote.c`, `setup.c`, `submodule.c`). The
+//! list names the settings that may change, so that settings which a later git adds are refused.
 //!
-//! A pattern is `section.key`, `section.*.key` (any subsection), or for [`REFUSED`] also
-//! `section.**` (everything in it). `*` for a key is any key. The first that matches counts.
+//! A pattern is `section.key`, `section.*.key` (any subsection), or for [`REFUSED`] also `section.**` (everything in
+//! the section). `*` for a key is any key. The first match counts.
 
 use super::Name;
 use super::value::Kind::{self, *};
@@ -17,29 +17,29 @@ pub(super) struct Rule {
     pub(super) how: How,
 }
 
-/// What may be done with a setting, beyond leaving it as it is.
+/// Which changes of a setting are permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
-    /// Set, changed, taken away.
+    /// It may be set, changed and removed.
     Free,
-    /// Set where it isn't, taken away, but never changed.
+    /// It may be set if it is missing, and removed, but never changed.
     Once,
-    /// Set together with its section, taken away, never changed: what an existing branch does at
-    /// the next push isn't turned elsewhere.
+    /// It may be set together with its section, and removed, but never changed. So the next push of an existing
+    /// branch still goes to the same place.
     WithSection,
-    /// Set together with its section; stays. A name that is free again could be given to another
+    /// It may be set together with its section, and never removed. A name that became free again could get another
     /// address, which would be a change in two steps.
     Kept,
-    /// Set, but never taken away.
+    /// It may be set, but never removed.
     Stays,
-    /// As [`How::Free`], for a remote that was there before.
+    /// As [`How::Free`], for a remote that existed before.
     Established,
-    /// In a repository that was made inside.
+    /// Permitted in a repository that was made inside.
     Fresh,
 }
 
 impl How {
-    /// Why it can't be done.
+    /// Why the change isn't permitted.
     pub(super) fn refusal(self) -> &'static str {
         match self {
             Self::Free => UNLISTED,
@@ -59,7 +59,7 @@ const fn rule(name: &'static str, value: Kind, how: How) -> Rule {
 
 const BOOL_ALWAYS: Kind = OneOf(&[Bool, Word(&["always"])]);
 
-/// By what lists are sorted. `signature` and `%(…)` would run what checks signatures.
+/// The keys by which lists are sorted. `signature` and `%(…)` would run the program that checks signatures.
 const SORT: Kind = Words(&[
     "refname",
     "version:refname",
@@ -73,10 +73,10 @@ const SORT: Kind = Words(&[
     "taggerdate",
 ]);
 
-/// How columns are made.
+/// How columns are formatted.
 const COLUMNS: Kind = Words(&["always", "never", "auto", "column", "row", "plain", "dense", "nodense"]);
 
-/// Encodings of text that git is told of by name. A list: others are looked up by what converts, in files.
+/// The names of text encodings that git knows. This is a list because the converter looks other names up in files.
 const ENCODING: Kind = Word(&[
     "UTF-8",
     "utf-8",
@@ -124,26 +124,26 @@ const ENCODING: Kind = Word(&[
     "euc-kr",
 ]);
 
-/// What may change.
+/// The settings that may change.
 #[rustfmt::skip]
 pub(super) const LISTED: &[Rule] = &[
-    // What git itself writes for a branch. `merge` is what a pull merges, among what was fetched
-    // anyway. `rebase = interactive` would start the editor.
+    // What git itself writes for a branch. `merge` is the ref that a pull merges, among those fetched anyway. `rebase
+    // = interactive` would start the editor.
     rule("branch.*.remote", Remote, How::Once),
     rule("branch.*.merge", Ref, How::Free),
     rule("branch.*.rebase", OneOf(&[Bool, Word(&["merges", "m"])]), How::Free),
     rule("branch.*.description", Text, How::Free),
     rule("branch.*.pushremote", Remote, How::WithSection),
-    // Notes that editors and forges' tools leave.
+    // Notes that editors and tools of code hosting sites leave.
     rule("branch.*.vscode-merge-base", Ref, How::Free),
     rule("branch.*.github-pr-owner-number", Line, How::WithSection),
-    // A branch takes all that is said of it along.
+    // Removing a branch removes all its settings.
     rule("branch.*.*", Nothing, How::WithSection),
     rule("branch.autosetupmerge", OneOf(&[Bool, Word(&["always", "inherit", "simple"])]), How::Free),
     rule("branch.sort", SORT, How::Free),
     rule("branch.autosetuprebase", Word(&["never", "local", "remote", "always"]), How::Free),
 
-    // A remote. Whatever else there is runs programs or leads elsewhere.
+    // A remote. All its other settings run programs or lead elsewhere.
     rule("remote.*.url", Url, How::Kept),
     rule("remote.*.fetch", Fetch, How::Free),
     rule("remote.*.tagopt", Word(&["--tags", "--no-tags"]), How::Free),
@@ -151,18 +151,18 @@ pub(super) const LISTED: &[Rule] = &[
     rule("remote.*.prunetags", Bool, How::Free),
     rule("remote.*.skipdefaultupdate", Bool, How::Free),
     rule("remote.*.skipfetchall", Bool, How::Free),
-    // Missing objects are fetched from a promisor by whatever command needs them, `git status` in
-    // a prompt too. With a new address that would be a message out of a sandbox without network.
+    // Any command that needs missing objects fetches them from a promisor, also `git status` in a prompt. With a new
+    // address that would send data out of a sandbox without network.
     rule("remote.*.promisor", Bool, How::Established),
     rule("remote.*.partialclonefilter", Filter, How::Established),
     rule("extensions.partialclone", EstablishedRemote, How::Free),
-    // A push to a mirror deletes there what isn't here.
+    // A push to a mirror deletes refs there that aren't here.
     rule("remote.*.mirror", Bool, How::Fresh),
 
     rule("submodule.*.url", Url, How::Once),
     rule("submodule.*.active", Bool, How::Free),
     rule("submodule.*.branch", Ref, How::Free),
-    // `!command` is the other thing it may be.
+    // The other possible value, `!command`, runs a command.
     rule("submodule.*.update", Word(&["checkout", "rebase", "merge", "none"]), How::Free),
     rule("submodule.*.ignore", Word(&["all", "dirty", "untracked", "none"]), How::Free),
     rule("submodule.*.fetchrecursesubmodules", OneOf(&[Bool, Word(&["on-demand"])]), How::Free),
@@ -174,7 +174,7 @@ pub(super) const LISTED: &[Rule] = &[
     rule("submodule.alternateerrorstrategy", Word(&["die", "info", "ignore"]), How::Fresh),
     rule("submodule.fetchjobs", Number, How::Free),
 
-    // What `init` finds out about the file system, and how the repository is laid out.
+    // What `init` finds out about the file system, and the repository's format.
     rule("core.repositoryformatversion", Word(&["0", "1"]), How::Free),
     rule("core.filemode", Bool, How::Free),
     rule("core.bare", Bool, How::Free),
@@ -206,8 +206,8 @@ pub(super) const LISTED: &[Rule] = &[
         "tabwidth=1", "tabwidth=2", "tabwidth=3", "tabwidth=4", "tabwidth=8",
     ]), How::Free),
 
-    // An unknown format makes git refuse the repository, no more. As words: `refStorage` may also
-    // be an address. `config.worktree` can't be written from inside, so what it says is the user's.
+    // An unknown format only makes git refuse the repository. As words: `refStorage` may also be an address.
+    // `config.worktree` can't be written from inside, so its content is the user's.
     rule("extensions.objectformat", Word(&["sha1", "sha256"]), How::Free),
     rule("extensions.compatobjectformat", Word(&["sha1", "sha256"]), How::Free),
     rule("extensions.refstorage", Word(&["files", "reftable"]), How::Free),
@@ -219,12 +219,12 @@ pub(super) const LISTED: &[Rule] = &[
     rule("user.name", Line, How::Free),
     rule("user.email", Line, How::Free),
 
-    // git-lfs: its format, how a server wants to be asked, whether it knows locks.
+    // git-lfs: its format, how it authenticates to a server, whether the server supports locks.
     rule("lfs.repositoryformatversion", Number, How::Free),
     rule("lfs.*.access", Word(&["none", "basic"]), How::Free),
     rule("lfs.*.locksverify", Bool, How::Free),
 
-    // Housekeeping: what it does takes time and disk.
+    // Housekeeping: it only costs time and disk space.
     rule("gc.auto", Number, How::Free),
     rule("gc.autodetach", Bool, How::Free),
     rule("gc.autopacklimit", Number, How::Free),
@@ -251,7 +251,7 @@ pub(super) const LISTED: &[Rule] = &[
     rule("index.threads", OneOf(&[Bool, Number]), How::Free),
     rule("index.version", Number, How::Free),
 
-    // What commands do when they aren't told. `push.default = matching` would push every branch.
+    // Defaults of commands. `push.default = matching` would push every branch.
     rule("fetch.parallel", Number, How::Free),
     rule("fetch.prune", Bool, How::Free),
     rule("fetch.prunetags", Bool, How::Free),
@@ -279,7 +279,7 @@ pub(super) const LISTED: &[Rule] = &[
     rule("commit.verbose", OneOf(&[Bool, Number]), How::Free),
     rule("commit.status", Bool, How::Free),
     rule("commit.cleanup", Word(&["strip", "whitespace", "verbatim", "scissors", "default"]), How::Free),
-    // The name of the first branch of what is made next.
+    // The name of the first branch of new repositories.
     rule("init.defaultbranch", Line, How::Free),
     rule("i18n.commitencoding", ENCODING, How::Free),
     rule("i18n.logoutputencoding", ENCODING, How::Free),
@@ -292,7 +292,7 @@ pub(super) const LISTED: &[Rule] = &[
     rule("diff.renamelimit", Number, How::Free),
     rule("diff.renames", OneOf(&[Bool, Word(&["copies", "copy"])]), How::Free),
     rule("diff.submodule", Word(&["short", "log", "diff"]), How::Free),
-    // How things are shown. A date's own `format:` could say whatever it likes.
+    // Display. A date's own `format:` could print any text.
     rule("log.date", Word(&[
         "relative", "local", "default", "iso", "iso8601", "iso-local", "iso8601-local", "iso-strict", "iso8601-strict",
         "iso-strict-local", "rfc", "rfc2822", "rfc-local", "rfc2822-local", "short", "short-local", "raw", "human", "unix",
@@ -333,12 +333,12 @@ const KEYS: &str = "it decides who is given passwords and keys";
 const HIDES: &str = "it could hide changes from who looks for them";
 const UNLISTED: &str = "it isn't among the settings that may be changed from inside";
 
-/// Why others may not: for messages only, everything that isn't listed is refused.
+/// Why other settings may not change. Only messages use it: every unlisted setting is refused.
 #[rustfmt::skip]
 pub(super) const REFUSED: &[(&str, &str)] = &[
     ("include.**", READS), ("includeif.**", READS),
 
-    // Programs.
+    // Settings that run programs.
     ("alias.**", RUNS), ("browser.**", RUNS), ("difftool.**", RUNS), ("filter.**", RUNS),
     ("guitool.**", RUNS), ("hook.**", RUNS), ("instaweb.**", RUNS), ("man.**", RUNS),
     ("mergetool.**", RUNS), ("pager.**", RUNS), ("trailer.**", RUNS), ("web.**", RUNS),
@@ -357,7 +357,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("remote.*.receivepack", RUNS), ("remote.*.uploadpack", RUNS), ("remote.*.vcs", RUNS),
     ("lfs.*.*", RUNS), ("svn-remote.**", LEADS),
 
-    // Where things go.
+    // Settings that determine where data goes.
     ("core.notesref", HIDES), ("extensions.submodulepathconfig", LEADS),
     ("submodule.*.gitdir", LEADS),
     ("fetch.bundleuri", LEADS), ("bundle.**", LEADS), ("transfer.bundleuri", LEADS),
@@ -368,12 +368,12 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("remote.*.pushurl", LEADS), ("remote.*.proxy", LEADS), ("remote.*.proxyauthmethod", LEADS),
     ("remote.*.serveroption", LEADS), ("remotes.**", LEADS), ("checkout.defaultremote", LEADS),
 
-    // Who may, and who is asked.
+    // Credentials and signatures.
     ("credential.**", KEYS), ("credentialcache.**", KEYS), ("credentialstore.**", KEYS),
     ("commit.gpgsign", SIGNS), ("gpg.**", SIGNS), ("push.gpgsign", SIGNS), ("tag.gpgsign", SIGNS),
     ("tag.forcesignannotated", SIGNS), ("user.signingkey", SIGNS), ("format.signoff", SIGNS),
 
-    // Checks.
+    // Settings that weaken checks.
     ("core.sharedrepository", "it could let others write what git makes"),
     ("core.protecthfs", WEAKENS), ("core.protectntfs", WEAKENS), ("core.fsync", WEAKENS),
     ("core.fsyncmethod", WEAKENS), ("core.fsyncobjectfiles", WEAKENS),
@@ -384,7 +384,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("uploadarchive.**", WEAKENS), ("uploadpackfilter.**", WEAKENS), ("index.skiphash", WEAKENS),
     ("clean.requireforce", WEAKENS),
 
-    // What the user sees.
+    // Settings that change what the user sees.
     ("attr.tree", HIDES), ("blame.ignorerevsfile", HIDES), ("core.attributesfile", HIDES),
     ("core.checkstat", HIDES), ("core.excludesfile", HIDES), ("core.ignorestat", HIDES),
     ("core.trustctime", HIDES), ("core.usereplacerefs", HIDES), ("diff.ignoresubmodules", HIDES),
@@ -392,7 +392,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("rerere.autoupdate", HIDES), ("status.showuntrackedfiles", HIDES),
 ];
 
-/// What the lists say of a name.
+/// The entry for a name in the lists.
 pub(super) enum KeyStatus {
     /// It may change, under these conditions.
     Listed(&'static Rule),
@@ -400,7 +400,7 @@ pub(super) enum KeyStatus {
     Refused(&'static str),
 }
 
-/// What the lists say of a name.
+/// Looks a name up in the lists.
 pub(super) fn status(name: &Name) -> KeyStatus {
     if let Some(rule) = LISTED.iter().find(|rule| matches(rule.name, name)) {
         return KeyStatus::Listed(rule);

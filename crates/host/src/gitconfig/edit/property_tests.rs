@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! However a file is spelt: git is asked what is in it, and nothing may pass that isn't listed.
+//! Checks with random spellings that no unlisted setting passes: git itself says what a file contains.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use super::*;
 /// A name as git writes it, and its value.
 type Setting = (Vec<u8>, Option<Vec<u8>>);
 
-/// What git reads in a text; `None` where it refuses the text.
+/// The settings that git reads in a text; `None` if git refuses the text.
 fn git(text: &[u8]) -> Option<Vec<Setting>> {
     let mut child = Command::new("git")
         .args(["config", "--file", "-", "--no-includes", "--list", "-z"])
@@ -30,7 +30,7 @@ fn git(text: &[u8]) -> Option<Vec<Setting>> {
                 Some(end) => (setting[..end].to_vec(), Some(setting[end + 1..].to_vec())),
                 None => (setting.to_vec(), None),
             })
-            // What precedes all sections has no name.
+            // A setting before all sections has no name.
             .filter(|(name, _)| name.contains(&b'.'))
             .collect()
     })
@@ -46,7 +46,7 @@ fn named(name: &[u8]) -> Name {
     }
 }
 
-/// A blank inside a value that isn't quoted was a space to git before 2.45, and is itself since.
+/// Git before 2.45 read a blank inside an unquoted value as a space. Later versions keep the blank.
 fn blanks(value: Option<Vec<u8>>) -> Option<Vec<u8>> {
     value.map(|value| {
         value.into_iter().map(|byte| if matches!(byte, b'\t' | b'\r') { b' ' } else { byte }).collect()
@@ -61,13 +61,13 @@ fn place() -> Place<'static> {
     Place { git_directory: Path::new("/w/.git"), work_tree_top: Path::new("/w") }
 }
 
-/// Whatever passes, git reads nothing in it but what is listed or was there.
+/// If a text passes, git reads in it only listed settings and those that were there before.
 fn nothing_passes_unseen(old: Option<&[u8]>, new: &[u8]) -> Result<(), TestCaseError> {
     let before = git(old.unwrap_or_default()).unwrap_or_default();
     for judgement in [judge(old, new, &place()), judge_settings(old, new, &place())] {
         if judgement.is_ok() {
             let read = git(new);
-            // What stays as it was may stay what git refuses.
+            // Git may refuse an unchanged text.
             prop_assert!(read.is_some() || old == Some(new), "git refuses it");
             for setting in read.unwrap_or_default() {
                 let known = is_listed(&setting.0) || before.contains(&setting);
@@ -115,7 +115,7 @@ fn piece(from: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
     proptest::sample::select(from)
 }
 
-/// A dangerous setting in some spelling, most of which git takes.
+/// A dangerous setting in some spelling, most of which git accepts.
 fn spelt() -> impl Strategy<Value = String> {
     proptest::sample::select(DANGEROUS).prop_flat_map(|(section, subsection, key)| {
         let header = match subsection {
@@ -153,7 +153,7 @@ fn spelt() -> impl Strategy<Value = String> {
     })
 }
 
-/// Anything that looks a little like configuration.
+/// Random text that looks a little like configuration.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let pieces: &'static [&'static str] = &[
         "[core]",
@@ -209,7 +209,7 @@ proptest! {
         let new = [&above.concat(), &spelt, &below.concat()].map(|part| part.as_bytes()).concat();
         nothing_passes_unseen(Some(HARMLESS.as_bytes()), &new)?;
         nothing_passes_unseen(None, spelt.as_bytes())?;
-        // Where git sees it, it is refused; where git refuses the text, so is it here.
+        // Where git reads the setting, it is refused; where git refuses the text, it is refused here, too.
         let dangerous = git(&new).is_none_or(|read| read.iter().any(|(name, _)| !is_listed(name)));
         if dangerous {
             prop_assert!(judge_settings(Some(HARMLESS.as_bytes()), &new, &place()).is_err());
@@ -237,7 +237,7 @@ proptest! {
         });
         let there = git(&text)
             .map(|read| read.into_iter().map(|(name, value)| (named(&name), blanks(value))).collect::<Vec<_>>());
-        // Refusing what git reads is on the safe side.
+        // It is safe to refuse a text that git reads.
         if let Ok(here) = here {
             prop_assert_eq!(Some(here), there);
         }
@@ -250,7 +250,7 @@ proptest! {
     }
 }
 
-/// The spellings above are mostly such that git takes them, else they would prove nothing.
+/// Git accepts most of the spellings above. Otherwise the tests would prove nothing.
 #[test]
 fn the_spellings_are_gits() {
     use proptest::strategy::ValueTree;

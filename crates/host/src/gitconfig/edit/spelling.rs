@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How new lines must be written.
+//! Checks the form of new lines.
 //!
-//! Git's syntax has corners on which its readers differ, from each other and over time: lines that
-//! go on after a backslash, quotes in the middle of a value, tabs (a blank until git 2.45),
-//! carriage returns (written so that they were lost when read, CVE-2025-48384), `[a.b]`. Git writes
-//! none of them. Lines that were there may stay as they are.
+//! The readers of git's syntax differ, from each other and over time, in these points: lines that continue after a
+//! backslash, quotes in the middle of a value, tabs (a blank until git 2.45), carriage returns (written so that they
+//! were lost when read, CVE-2025-48384), `[a.b]`. Git writes none of them. Old lines may stay unchanged.
 
 use std::collections::HashSet;
 
@@ -14,7 +13,7 @@ use std::collections::HashSet;
 /// The line's number, from 1.
 pub(super) fn judge(old: &[u8], new: &[u8]) -> Result<(), u32> {
     let known: HashSet<&[u8]> = old.split(|byte| *byte == b'\n').collect();
-    // What git makes of a key before any section depends on who asks.
+    // Git's programs handle a key before any section in different ways.
     let mut in_section = false;
     for (line, number) in new.split(|byte| *byte == b'\n').zip(1_u32..) {
         in_section |= line.trim_ascii_start().starts_with(b"[") || line.starts_with(b"\xef\xbb\xbf[");
@@ -36,7 +35,7 @@ fn is_plain(line: &[u8], in_section: bool) -> bool {
     }
     match line.first() {
         None => true,
-        // Somebody might take the next line for a part of it.
+        // A reader might treat the next line as a part of this comment.
         Some(b'#' | b';') => !line.ends_with(b"\\"),
         Some(b'[') => is_header(&line[1..]),
         Some(first) => in_section && first.is_ascii_alphabetic() && is_assignment(line),
@@ -73,7 +72,7 @@ fn is_assignment(line: &[u8]) -> bool {
     }
 }
 
-/// Whether quotes and backslashes come escaped only, and nothing else does but `escapes`.
+/// Whether quotes and backslashes are always escaped, and apart from them only `escapes` are escaped.
 fn is_escaped(text: &[u8], escapes: &[u8]) -> bool {
     let mut bytes = text.iter();
     while let Some(byte) = bytes.next() {

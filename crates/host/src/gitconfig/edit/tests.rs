@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Changes that git and people make, and those of a program that wants more than it has.
+//! Tests with changes that git and people make, and with those of a program that tries to gain rights.
 
 use super::*;
 
@@ -36,12 +36,12 @@ fn refusal(old: &str, new: &str) -> Option<Refusal> {
     judge(Some(old.as_bytes()), new.as_bytes(), &place()).err()
 }
 
-/// The refusal of the user's file with this text at its end.
+/// The refusal of the user's file with this text appended.
 fn added(text: &str) -> Option<Refusal> {
     refusal(USERS, &format!("{USERS}{text}"))
 }
 
-/// The refusal of the user's file with one text instead of another.
+/// The refusal of the user's file with one text replaced by another.
 fn replaced(from: &str, to: &str) -> Option<Refusal> {
     assert!(USERS.contains(from), "{from}");
     refusal(USERS, &USERS.replace(from, to))
@@ -106,7 +106,7 @@ fn how_things_are_shown_may_change_and_what_runs_beside_it_not() {
     fine(judge(None, b"[submodule]\n\talternateLocation = superproject\n", &place()).err());
 }
 
-/// Who has to leave settings out learns of all at once.
+/// A refusal names all settings that have to be left out, so that one attempt is enough to learn them.
 #[test]
 fn a_refusal_names_what_else_would_be_refused() {
     let found =
@@ -235,7 +235,7 @@ fn a_repository_made_inside() {
     refused(fresh("[remote \"o\"]\n\turl = ext::x\n"), "remote.o.url");
 }
 
-/// Without the rule on how lines are written: what they say is refused by itself.
+/// Without the rule on how lines are written: the settings' meaning alone is refused.
 #[test]
 fn however_it_is_written() {
     for text in [
@@ -302,7 +302,7 @@ fn refusal_of_removal() -> Refusal {
     replaced("\thooksPath = /home/ann/hooks\n", "").unwrap()
 }
 
-/// Nothing in it is quadratic: that would take minutes.
+/// The judgement isn't quadratic: that would take minutes.
 #[test]
 fn large_files() {
     let branch = |n: usize| format!("[branch \"b{n}\"]\n\tremote = .\n\tmerge = refs/heads/m\n");

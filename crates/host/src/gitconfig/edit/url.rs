@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Repositories' addresses, told apart as git does (`transport.c`, `connect.c`).
+//! Judges repositories' addresses, classified as git does (`transport.c`, `connect.c`).
 //!
-//! Only what git's own transports take, in a plain form: no `helper::address`, which runs the
-//! program `git-remote-helper` (`ext::` any command), nothing that ssh could read as an option, no
-//! control characters in disguise.
+//! Only addresses of git's own transports in a plain form are accepted: no `helper::address`, which runs the program
+//! `git-remote-helper` (`ext::` any command), no part that ssh could read as an option, no encoded control
+//! characters.
 
 /// Where an address leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn read(url: &[u8]) -> Result<Leads, &'static str> {
     if has(url, b"://") {
         return Err(PLAIN);
     }
-    // `host:path` is ssh, unless a slash comes first; a colon in brackets belongs to the host.
+    // `host:path` is ssh, unless a slash comes first; a colon in brackets is part of the host.
     let bracket = url.iter().position(|byte| *byte == b']').unwrap_or(0);
     let colon = url.iter().skip(bracket).position(|byte| *byte == b':').map(|at| at + bracket);
     match (url.iter().position(|byte| *byte == b':'), url.iter().position(|byte| *byte == b'/')) {
@@ -67,7 +67,8 @@ fn has(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// Git decodes `%0a` before it talks to servers and to those who keep passwords.
+/// Whether a percent encoding hides a control character. Git decodes `%0a` before it passes an address to servers and
+/// credential helpers.
 fn hides_control(url: &[u8]) -> bool {
     url.windows(3).any(|window| {
         let [b'%', high, low] = *window else { return false };
@@ -79,7 +80,7 @@ fn is_remote_path(path: &[u8]) -> bool {
     !path.is_empty() && !path.starts_with(b"-")
 }
 
-/// `user:password@host:port`; only the password may have anything else in it.
+/// `user:password@host:port`; only the password may have other characters.
 fn is_web_authority(authority: &[u8]) -> bool {
     let host = match authority.iter().rposition(|byte| *byte == b'@') {
         Some(at) => {
@@ -94,7 +95,7 @@ fn is_web_authority(authority: &[u8]) -> bool {
     is_host(host, true)
 }
 
-/// `user@host:port` of ssh's.
+/// `user@host:port` of ssh addresses.
 fn is_authority(authority: &[u8], port: bool) -> bool {
     match authority.iter().position(|byte| *byte == b'@') {
         Some(at) => is_word(&authority[..at]) && is_host(&authority[at + 1..], port),

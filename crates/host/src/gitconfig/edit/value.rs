@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What values a listed setting may have.
+//! Checks the values of listed settings.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,13 +11,13 @@ use super::{Place, steers, url};
 /// The kinds of values.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// What git reads as true or false.
+    /// A value that git reads as true or false.
     Bool,
-    /// A number, with `k`, `m` or `g` after it.
+    /// A number, optionally with `k`, `m` or `g`.
     Number,
-    /// One of these, exactly.
+    /// Exactly one of these.
     Word(&'static [&'static str]),
-    /// Some of these, with spaces or commas between them; each may have a `-` before it.
+    /// Some of these, separated by spaces or commas; each may have a `-` before it.
     Words(&'static [&'static str]),
     /// A value of any of these kinds.
     OneOf(&'static [Kind]),
@@ -29,7 +29,7 @@ pub(super) enum Kind {
     Text,
     /// The name of a reference.
     Ref,
-    /// What to fetch, and where to keep it.
+    /// What to fetch, and under which name to keep it.
     Fetch,
     /// What to leave out of a clone.
     Filter,
@@ -41,11 +41,11 @@ pub(super) enum Kind {
     EstablishedRemote,
     /// The top of the working tree.
     WorkTree,
-    /// None: the setting may go, but not come.
+    /// No value: the setting may be removed, but not set.
     Nothing,
 }
 
-/// What a value is seen against.
+/// The facts about the repository that values depend on.
 pub(super) struct Context<'c> {
     /// The repository was made inside.
     pub(super) fresh: bool,
@@ -110,14 +110,14 @@ impl Kind {
     }
 }
 
-/// Whether a section may be called so, where something in it is set.
+/// Whether a section in which something is set may have this name.
 pub(super) fn subsection(section: &str, name: &[u8]) -> Result<(), &'static str> {
     if name.is_empty() || name.iter().any(u8::is_ascii_control) {
         return Err("a section can't be called so");
     }
     match section {
         "remote" => remote_name(name),
-        // Its repository is `.git/modules/NAME`.
+        // The submodule's repository is `.git/modules/NAME`.
         "submodule" => {
             let climbs = name.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| part == b"..");
             if climbs || matches!(name.first(), Some(b'-' | b'/')) {
@@ -129,8 +129,8 @@ pub(super) fn subsection(section: &str, name: &[u8]) -> Result<(), &'static str>
     }
 }
 
-/// A remote's name must not be what somebody types for an address, a path or this repository (`.`):
-/// git would look it up here first.
+/// A remote's name must not look like what a user types for an address, a path or this repository (`.`): git would
+/// look for such a remote first.
 fn remote_name(name: &[u8]) -> Result<(), &'static str> {
     let odd = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'/' | b':' | b'\\' | b'~' | b'@');
     if name.is_empty() || matches!(name.first(), Some(b'-' | b'.')) || name.iter().any(odd) {
@@ -162,7 +162,7 @@ fn is_text(value: &[u8], but: &[char]) -> bool {
         .is_ok_and(|text| text.chars().all(|character| but.contains(&character) || !steers(character)))
 }
 
-/// git-check-ref-format(1), one level allowed, with up to `stars` asterisks.
+/// git-check-ref-format(1), with one level allowed, and up to `stars` asterisks.
 fn is_reference(name: &[u8], stars: usize) -> bool {
     let forbidden = |byte: &u8| {
         byte.is_ascii_control() || matches!(byte, b' ' | b':' | b'?' | b'[' | b'\\' | b'^' | b'~')
@@ -179,8 +179,8 @@ fn is_reference(name: &[u8], stars: usize) -> bool {
             .all(|part| !part.is_empty() && !part.starts_with(b".") && !part.ends_with(b".lock"))
 }
 
-/// What is fetched is kept with the remote branches or the tags, or not at all. In a repository
-/// made inside also anywhere: a mirror keeps everything as it is.
+/// Fetched refs must be kept with the remote branches or the tags, or not at all. In a repository made inside they
+/// may be kept anywhere: a mirror keeps everything unchanged.
 fn fetch(value: &[u8], fresh: bool) -> Result<(), &'static str> {
     let value = value.strip_prefix(b"+").unwrap_or(value);
     if let Some(except) = value.strip_prefix(b"^") {
@@ -200,8 +200,8 @@ fn fetch(value: &[u8], fresh: bool) -> Result<(), &'static str> {
     Err("what is fetched may be kept below refs/remotes and refs/tags only")
 }
 
-/// The working tree of `.git` is the directory around it; that of a submodule lies below the
-/// superproject's, but in no directory of git's, where what is checked out could be a hook.
+/// The working tree of `.git` is the directory around it. That of a submodule lies below the superproject's, but in
+/// no directory of git's, where a checked-out file could be a hook.
 fn work_tree(value: &[u8], place: &Place<'_>) -> Result<(), &'static str> {
     const OUTSIDE: &str = "the working tree would be elsewhere";
     let resolved = resolved(place.git_directory, Path::new(OsStr::from_bytes(value))).ok_or(OUTSIDE)?;
@@ -223,8 +223,8 @@ fn work_tree(value: &[u8], place: &Place<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Where a path leads from `base`, which is canonical. Up again after going down is nothing that
-/// git writes, and depends on what is there.
+/// Where a path leads from `base`, which is canonical. A path that goes up again after going down is refused: git
+/// never writes one, and its meaning depends on links.
 fn resolved(base: &Path, path: &Path) -> Option<PathBuf> {
     let mut resolved = base.to_owned();
     let mut descended = path.is_absolute();

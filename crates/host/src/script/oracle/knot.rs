@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scripts that the parser isn't given: it would take for ever, or need a deeper stack than it has.
+//! Recognises scripts that the parser must not get: it would take for ever, or need a deeper stack than it has.
 
-/// How deep brackets and groups of commands may lie in each other.
+/// How deeply brackets and groups of commands may be nested.
 const DEEPEST: usize = 100;
-/// How many `(` may stand in a row. Each may begin a group or, with the next, an arithmetic command: with each more the
-/// parser takes twice as long, 20 µs for 10 of them, 0.3 s for 24.
+/// How many `(` may follow each other. Each may begin a group or, with the next one, an arithmetic command. Each
+/// further one doubles the parser's time: 20 µs for 10 of them, 0.3 s for 24.
 const ROW: usize = 8;
 
-/// Whether brackets and groups of commands lie so deep in each other that the parser would take too long or go too
-/// deep. By a count that knows no quotes.
+/// Whether brackets and groups of commands are nested so deeply that the parser would take too long or need too much
+/// stack. The count ignores quotes.
 pub(super) fn is_knotted(text: &str) -> bool {
     let (mut brackets, mut groups, mut prefixes, mut row) = (0_usize, 0_usize, 0, 0);
     let mut before = b'\n';

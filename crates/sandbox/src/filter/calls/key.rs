@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a launch's calls are kept for: its profile, or the program that it runs, as found inside.
+//! Finds the key under which a launch's calls are stored: its profile, or the program that it runs, as found inside.
 
 use crate::error::PlanError;
 use crate::facts::Facts;
@@ -18,11 +18,11 @@ pub(crate) struct Inside<'i> {
     pub(crate) steps: &'i [Step<'static>],
     pub(crate) isolation: Isolation,
     pub(crate) landlock: bool,
-    /// Where it starts.
+    /// The directory in which the command starts.
     pub(crate) directory: &'i Path,
 }
 
-/// The key. The plan depends on the program that it was found for.
+/// The key. The plan depends on the program behind it.
 pub(super) fn of(
     facts: &Facts,
     policy: &Policy,
@@ -50,7 +50,7 @@ pub(super) fn of(
     Key::of_program(&real).map_err(identified)
 }
 
-/// The host's file that the command is inside: the first of the places where `execvp` looks for it.
+/// The host's file that is the command inside: the first match of the places where `execvp` looks for it.
 fn program(
     facts: &Facts,
     policy: &Policy,
@@ -74,11 +74,11 @@ fn program(
             _ => None,
         }
     });
-    // What lies in a private layer over the host is there by its name on the host.
+    // A file in a private layer over the host has the same name on the host.
     found.or_else(|| facts.program(name))
 }
 
-/// `PATH` as it is inside.
+/// The value of `PATH` inside.
 fn search_path(facts: &Facts, policy: &Policy, context: &Context) -> OsString {
     let filter = policy.environment_in(context);
     let given = filter.values().find(|(name, ..)| *name == "PATH").map(|(_, value, _)| value.into());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whatever later layers state: no call is answered more loosely than a lock says. What a lock demands is worked out
-//! here a second time, from the statements alone.
+//! Tests of locks: whatever later layers state, no answer to a call is looser than a lock demands. The tests compute
+//! the lock's demand a second time, from the statements alone.
 
 use super::*;
 use crate::filter;
@@ -23,14 +23,14 @@ enum Says {
     Allow,
     /// It is in the list `deny`.
     Deny,
-    /// It is answered so, for such arguments.
+    /// The answer to the call, for arguments that meet a condition.
     Answer(&'static str, &'static str),
 }
 
-/// Of the first two arguments.
+/// A condition on the first two arguments.
 type Fits = fn(u64, u64) -> bool;
 
-/// Conditions, each with what it means.
+/// Conditions, each with its meaning.
 const CONDITIONS: [(&str, Fits); 7] = [
     ("", |_, _| true),
     ("arg0 in 1", |first, _| first == 1),
@@ -41,7 +41,7 @@ const CONDITIONS: [(&str, Fits); 7] = [
     ("arg0 in 1 and arg1 in 1", |first, second| first == 1 && second == 1),
 ];
 
-/// Actions, each with how firmly it keeps the call from being made.
+/// Actions, each with how firmly it prevents the call.
 const ACTIONS: [(&str, u8); 6] = [
     ("action = \"allow\"", 0),
     ("action = \"ask\"", 1),
@@ -84,8 +84,8 @@ fn policy(call: &str, all: &[Stated]) -> Policy {
     merge(all.iter().map(file).collect())
 }
 
-/// How firmly the locks of one layer keep the call from being made: the list first, then what is about certain
-/// arguments, then the rest.
+/// How firmly the locks of one layer prevent the call: the list counts first, then statements about certain arguments,
+/// then the rest.
 fn demanded(locks: &[&Stated], first: u64, second: u64) -> u8 {
     if locks.iter().any(|lock| matches!(lock.says, Says::Deny)) {
         return 3;
@@ -102,7 +102,7 @@ fn demanded(locks: &[&Stated], first: u64, second: u64) -> u8 {
     firmest(true).or_else(|| firmest(false)).unwrap_or(0)
 }
 
-/// How firmly the filter, and the broker for what it passes on, keep the call from being made.
+/// How firmly the filter prevents the call, together with the broker for calls that the filter passes on.
 fn found(call: &str, policy: &Policy, isolation: Isolation) -> impl Fn(u64, u64) -> u8 + use<> {
     let call: Syscall = call.parse().unwrap();
     let number = call.number(Arch::NATIVE).unwrap();
@@ -129,7 +129,7 @@ fn found(call: &str, policy: &Policy, isolation: Isolation) -> impl Fn(u64, u64)
     }
 }
 
-/// The first arguments for which an answer is looser than a lock says.
+/// The first arguments for which an answer is looser than a lock demands.
 fn loosened(call: &str, all: &[Stated], isolation: Isolation) -> Option<(u64, u64)> {
     let found = found(call, &policy(call, all), isolation);
     let locks = |layer| all.iter().filter(move |s| s.layer == layer && s.strength == Strength::Locked);
@@ -143,7 +143,7 @@ fn loosened(call: &str, all: &[Stated], isolation: Isolation) -> Option<(u64, u6
     })
 }
 
-/// A user restates a list that an administrator has locked, as a default, and answers the call otherwise.
+/// A user restates a list that an administrator has locked, as a default, and also states another answer to the call.
 #[test]
 fn a_lock_is_not_loosened_by_saying_it_again() {
     let of = |layer, strength, says| Stated { layer, strength, says };
@@ -160,7 +160,7 @@ fn a_lock_is_not_loosened_by_saying_it_again() {
     }
 }
 
-/// Where nobody can be asked, a question isn't answered with yes.
+/// Where no user can be asked, a question isn't answered with yes.
 #[test]
 fn a_question_that_nobody_can_answer_is_answered_with_no() {
     for action in ["action = \"ask\"", "action = \"return\", value = 7"] {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which paths a policy grants on this host.
+//! Decides which paths a policy grants on this host.
 //!
-//! Each path is looked up once, and what it leads to decides: in which order mounts are made, whether something masked
-//! would show, and whether a command of an earlier launch could have chosen it by a link.
+//! Each path is looked up once. Its target decides in which order mounts are made, whether a masked file would show,
+//! and whether a command of an earlier launch could have chosen the target by a link.
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
@@ -19,16 +19,16 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// What the policy speaks of.
+/// The paths of a policy's rules.
 #[derive(Debug)]
 pub(super) struct Grants {
-    /// In the order in which they are made: what others lie in comes first, wherever links lead.
+    /// In the order of mounting: a path comes after the paths that it lies in, with links followed.
     pub(super) paths: Vec<EffectivePath>,
-    /// Where each of them leads on the host.
+    /// The target of each path on the host.
     real: Vec<PathBuf>,
-    /// What is looked up by its path at each launch.
+    /// Paths that are looked up at each launch.
     pub(super) anchors: Vec<Anchor>,
-    /// Paths through links that are to lead inside to where they lead, which other paths make what it is.
+    /// Paths through links that must lead to their targets inside, too. Other paths decide about the targets.
     pub(super) names: Vec<PathBuf>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Anchor {
     pub(super) source: PathBuf,
     /// Inside.
     pub(super) destination: PathBuf,
-    /// It is a directory in which names are looked for, and keeps its own name, too.
+    /// It is a directory in which names are searched, so it keeps its own name, too.
     pub(super) itself: bool,
     /// It was found by a pattern.
     pub(super) pattern: Option<PatternMatch>,
@@ -50,32 +50,32 @@ pub(super) struct Anchor {
 pub(super) struct PatternMatch {
     /// The directory in which the pattern begins, links followed.
     pub(super) base: PathBuf,
-    /// How many directories above the match the pattern names. What a `**` at its beginning stands for isn't counted.
+    /// How many directories above the match the pattern names. Directories that a `**` at its beginning matches don't count.
     pub(super) named: usize,
 }
 
-/// A path with what it leads to.
+/// A path with its target.
 #[derive(Debug)]
 pub(super) struct Object {
     pub(super) path: EffectivePath,
-    /// The path on the host without links; as it is spelled where there is nothing.
+    /// The path on the host without links; unchanged if nothing exists there.
     pub(super) real: PathBuf,
-    /// The symbolic links on the way, each with its own place.
+    /// The symbolic links on the path, each with its own place.
     pub(super) links: Vec<Link>,
-    /// The path's own name is another rule's: nothing is granted by it.
+    /// Another rule decides about the path's own name: this object grants nothing.
     only_restricts: bool,
 }
 
-/// What is to be made of a path.
+/// How a path is used.
 enum Wanted {
-    /// What its rule says.
+    /// As its rule says.
     Whole,
-    /// Its name, by which one gets to what other rules make it.
+    /// Only its name is made, as a way to what other rules grant.
     Name,
     Nothing,
 }
 
-/// The paths that rules speak of, globs looked up, without those that can't be.
+/// The paths that rules name, with globs looked up. Paths that don't exist or can't be used are left out.
 pub(super) fn grants(
     facts: &Facts,
     resolved: &Resolved,
@@ -130,10 +130,10 @@ pub(super) fn grants(
         for host in found {
             let destination = glob.inside(&host);
             let decision = resolved.decide(&destination);
-            // A link is judged by where it leads when it is used, and can't be mounted over.
+            // A link is judged by its target when it is used, and can't be mounted over.
             if !objects.iter().any(|object: &Object| object.path.destination == destination) {
                 let source = decision.source.unwrap_or_else(|| host.clone());
-                // Which needn't be the pattern's: another rule may say more of this match.
+                // Not necessarily the pattern's rule: another rule may decide about this match.
                 let rule = decision.because.into_iter().next().unwrap_or_else(|| glob.rule.clone());
                 let path = EffectivePath { source, destination, grant: decision.grant, rule };
                 let path = match facts.package() {
@@ -141,8 +141,8 @@ pub(super) fn grants(
                     None => Some(path),
                 };
                 let Some(path) = path else { continue };
-                // A link that leads nowhere: there is nothing to show or to hide. Anything else has been moved since it was found,
-                // and must not show for want of a rule at the place where it is now.
+                // A link without a target: there is no file to show or to hide. Any other missing match has been moved
+                // since it was found. It must not be shown at its new place, where no rule applies to it.
                 if facts.kind(&path.source) == Kind::Missing {
                     if facts.package().is_none() && path.source == host && facts.has_moved(&host) {
                         let source = WalkError::Moving { path: glob.base.clone() };
@@ -152,7 +152,7 @@ pub(super) fn grants(
                 }
                 let named = glob.pattern.decisive(&host).saturating_sub(1);
                 let object = Object::of(facts, path);
-                // What is granted in vain once it has another name needs no pin.
+                // A writable grant needs no pin: under another name it isn't granted.
                 if !matches!(object.path.grant, Grant::Allowed { write: true, .. }) {
                     anchors.push(Anchor {
                         source: object.real.clone(),
@@ -176,14 +176,14 @@ pub(super) fn grants(
         Some(_) => Statements::default(),
         None => Statements::gather(facts, resolved, &matches, &objects),
     };
-    // What is said of an object by a link is said after what is said by its own name.
+    // Rules about an object by a link come after rules by its own name.
     objects.sort_by_key(|object| (object.place().components().count(), !object.links.is_empty()));
     let paths = Vec::with_capacity(objects.len());
     let mut grants = Grants { paths, real: Vec::new(), anchors, names: Vec::new() };
     for object in &objects {
         match object.is_wanted(&objects, &statements)? {
             Wanted::Whole => {
-                // Found again by a link that no command can move, where it lies now.
+                // Looked up again by its present path, because no command can move the link.
                 if object.only_restricts {
                     grants.anchors.push(Anchor {
                         source: object.real.clone(),
@@ -203,7 +203,7 @@ pub(super) fn grants(
     Ok(grants)
 }
 
-/// What a pattern finds on the host.
+/// The matches of a pattern on the host.
 fn matches_of(facts: &Facts, glob: &EffectiveGlob) -> Result<Vec<PathBuf>, PlanError> {
     let packed = facts.package().filter(|_package| package::is_packed(&glob.base));
     let found = match packed {
@@ -213,8 +213,8 @@ fn matches_of(facts: &Facts, glob: &EffectiveGlob) -> Result<Vec<PathBuf>, PlanE
     found.map_err(|source| PlanError::Walk { rule: Box::new(glob.rule.clone()), source })
 }
 
-/// What rules restrict by a link whose own place another rule decides about: a rule is about what its path leads to, and so
-/// is a pattern about what its matches lead to.
+/// Restrictions by a link, if another rule decides about the link's own name: a rule applies to the target of its path,
+/// and a pattern applies to the targets of its matches.
 fn restrictions_elsewhere(
     facts: &Facts,
     resolved: &Resolved,
@@ -244,17 +244,17 @@ fn restrictions_elsewhere(
 }
 
 impl Grants {
-    /// Where a link counts, several rules together may allow less of an object than any path that is wanted says.
+    /// Where a link counts, several rules together may allow less of an object than any single wanted path.
     fn narrow(&mut self, statements: &Statements, all: &[Object]) -> Result<(), PlanError> {
         for real in statements.objects() {
             let said = statements.decide(real);
-            // The names decide most of them, and to find what shows takes a look at all.
+            // Names decide about most objects, and the search below examines all paths.
             let shown = if said.by_link { self.decisive(real) } else { None };
             let Some(Grant::Allowed { write, execute }) = shown.map(|shown| shown.grant) else { continue };
             let Some((grant, rule)) = said.less_than((write, execute)) else { continue };
             ensure_lasting(statements, all, real, (write, execute))?;
             let depth = |path: &Path| path.components().count();
-            // Behind what it lies in, and behind what is at the same place.
+            // After the paths that it lies in, and after paths at the same place.
             let at = self.places().take_while(|place| depth(place) <= depth(real)).count();
             let path = |path: &Path| path.to_owned();
             let narrower =
@@ -271,20 +271,20 @@ impl Grants {
         Ok(())
     }
 
-    /// Where each path is inside: where its links lead, or where its rule shows it.
+    /// The place of each path inside: the target of its links, or the place where its rule shows it.
     pub(super) fn places(&self) -> impl Iterator<Item = &Path> {
         std::iter::zip(&self.paths, &self.real).map(|(path, real)| {
             if path.source == path.destination { real.as_path() } else { path.destination.as_path() }
         })
     }
 
-    /// The path of a rule that decides about `path`, which has no links: the nearest one at or above it, wherever that
-    /// one's own links lead.
+    /// The path whose rule decides about `path`, which has no links: the nearest path at or above it, after that path's
+    /// links are followed.
     pub(super) fn decisive(&self, path: &Path) -> Option<&EffectivePath> {
         std::iter::zip(&self.paths, &self.real)
             .filter(|(found, real)| found.source == found.destination && path.starts_with(real))
             .max_by_key(|(found, real)| {
-                // Of two for the same thing, refusal wins.
+                // Of two rules for the same object, the refusal wins.
                 let refuses = matches!(found.grant, Grant::Hidden | Grant::Denied);
                 (real.components().count(), refuses)
             })
@@ -297,18 +297,18 @@ impl Object {
         let real = facts.canonical(&path.source).unwrap_or_else(|| path.source.clone());
         let links = match real == path.source {
             true => Vec::new(),
-            // A path that can't be walked leads to nothing, and was left out before.
+            // A path that can't be walked leads to nothing, and was left out earlier.
             false => links::walk(&facts.names, &path.source).map(|way| way.links).unwrap_or_default(),
         };
         Self { path, real, links, only_restricts: false }
     }
 
-    /// Where it is inside, as far as its order among the others goes.
+    /// Its place inside, for the order of mounts.
     fn place(&self) -> &Path {
         if self.is_moved() { &self.path.destination } else { &self.real }
     }
 
-    /// It shows under another name than the host's.
+    /// It is shown under another name than the host's.
     fn is_moved(&self) -> bool {
         self.path.source != self.path.destination
     }
@@ -324,7 +324,7 @@ impl Object {
         }
     }
 
-    /// A link on the way that a sandboxed command may have made, and the writable tree in which it lies.
+    /// A link on the path that a sandboxed command may have made, and the writable tree in which the link lies.
     pub(super) fn untrusted_link<'o>(&'o self, all: &'o [Self]) -> Option<(&'o Path, &'o Self)> {
         self.links.iter().find_map(|link| {
             let writable = |object: &&Self| matches!(object.allows(), Some((true, _)));
@@ -333,7 +333,7 @@ impl Object {
         })
     }
 
-    /// The rule's path that decides about where this one leads. A path with an untrusted link decides nothing.
+    /// The path whose rule decides about the target of this one. A path with an untrusted link decides nothing.
     fn decisive<'o>(&self, all: &'o [Self]) -> Option<&'o Self> {
         all.iter()
             .filter(|other| !std::ptr::eq(*other, self) && !other.is_moved())
@@ -341,7 +341,7 @@ impl Object {
             .max_by_key(|other| (other.real.components().count(), other.links.is_empty()))
     }
 
-    /// The lock nearest above, if it names by a link what this one names as it is: no comparison of the names finds it.
+    /// The nearest lock above, if it leads here by a link: a comparison of names doesn't find such a lock.
     fn lock_by_link<'o>(&self, all: &'o [Self]) -> Option<(&'o Link, &'o Self)> {
         let lock = all
             .iter()
@@ -351,7 +351,7 @@ impl Object {
         Some((lock.links.last()?, lock))
     }
 
-    /// What is to be made of this, which a link on the way to it, or to something above, may have made wrong or needless.
+    /// How this path is used. A link on the path, or on a path above it, may have made the rule wrong or unnecessary.
     fn is_wanted(&self, all: &[Self], statements: &Statements) -> Result<Wanted, PlanError> {
         let rule = &self.path.rule;
         let said = statements.decide(&self.real);
@@ -369,7 +369,7 @@ impl Object {
                 other: Box::new(lock.path.rule.clone()),
             });
         }
-        // The rule that shows it elsewhere is of a later layer than the lock, of which this may be what that leaves.
+        // The rule that shows it elsewhere is of a later layer than the lock. This may be what the lock leaves of it.
         let own_lock = rule.strength == Strength::Locked && rule.destination.is_some();
         if self.is_moved()
             && !own_lock
@@ -384,7 +384,7 @@ impl Object {
             });
         }
         let Some(last) = self.links.last() else {
-            // As long as no link leads here, the policy has decided by names.
+            // If no link leads here, the policy has decided correctly by names.
             if self.is_moved() || !said.by_link || said.permits((write, execute)) {
                 return Ok(Wanted::Whole);
             }
@@ -423,9 +423,9 @@ impl Object {
             };
         }
         match (decisive, untrusted) {
-            // A later layer has said less of what it leads to.
+            // A later layer allows less of the target.
             (Some(other), _) if !granted && other.path.rule.rank() > rule.rank() => Ok(Wanted::Name),
-            // It leads to what is shown so anyway.
+            // The target is shown in the same way anyway.
             (Some(other), _) if granted && other.path.grant == self.path.grant => {
                 Ok(if untrusted.is_some() { Wanted::Name } else { Wanted::Whole })
             }
@@ -441,28 +441,28 @@ impl Object {
         }
     }
 
-    /// The same of what is hidden, denied or private.
+    /// Like `is_wanted`, for paths that are hidden, denied or private.
     fn is_mask_wanted(&self, all: &[Self], said: &Said<'_>) -> Result<Wanted, PlanError> {
         if self.links.is_empty() {
             return Ok(Wanted::Whole);
         }
         let untrusted = self.untrusted_link(all);
         match self.decisive(all).filter(|other| other.allows().is_some()) {
-            // A rule that goes before this one allows something.
+            // A rule of higher precedence allows something.
             Some(_) if untrusted.is_none() && said.allows() => Ok(Wanted::Nothing),
             Some(_) if untrusted.is_none() => Ok(Wanted::Whole),
             Some(shown) => self.restricts(shown, untrusted),
-            // What doesn't show needs no mask.
+            // A path that isn't shown needs no mask.
             None if self.only_restricts => Ok(Wanted::Nothing),
             None => Ok(Wanted::Whole),
         }
     }
 
-    /// What becomes of a rule that allows less, by a link, than another one by its own name: it is kept to, unless that one
-    /// is of a later layer.
+    /// What happens to a rule that, by a link, allows less than another rule does by its own name: it is applied,
+    /// unless the other one is of a later layer.
     ///
-    /// A command that can move the link makes the next launch look elsewhere: then the rule has to be stated of what the
-    /// link leads to.
+    /// A command that can move the link would make the next launch look at another place. Then the rule must be stated
+    /// for the link's target.
     fn restricts(&self, other: &Self, untrusted: Option<(&Path, &Self)>) -> Result<Wanted, PlanError> {
         let rule = &self.path.rule;
         if rule.strength != Strength::Locked && other.path.rule.rank() > rule.rank() {
@@ -472,7 +472,7 @@ impl Object {
         Err(self.movable(link, tree))
     }
 
-    /// Its rule can't be kept to from one launch to the next: the link lies in a writable tree.
+    /// The rule can't last from one launch to the next, because the link lies in a writable tree.
     fn movable(&self, link: &Path, tree: &Self) -> PlanError {
         PlanError::MovableLink {
             link: link.to_owned(),
@@ -490,7 +490,7 @@ impl Object {
     }
 }
 
-/// What rules leave of `shown` mustn't be less only by a link that a command may move.
+/// The rules must not restrict `shown` only by a link that a command may move.
 fn ensure_lasting(
     statements: &Statements,
     all: &[Object],
@@ -501,7 +501,7 @@ fn ensure_lasting(
     refusing.untrusted_link(all).map_or(Ok(()), |(link, tree)| Err(refusing.movable(link, tree)))
 }
 
-/// A rule names what isn't there: on the command line an error, elsewhere a note.
+/// A rule names a missing path: an error on the command line, a note elsewhere.
 fn missing(path: &EffectivePath, notes: &mut Vec<Cow<'static, str>>) -> Result<(), PlanError> {
     let rule = &path.rule;
     match rule.origin.layer {
@@ -516,7 +516,7 @@ fn missing(path: &EffectivePath, notes: &mut Vec<Cow<'static, str>>) -> Result<(
     }
 }
 
-/// Why the working directory can't simply be writable, if it can't.
+/// Why the working directory can't be writable by default, if it can't.
 fn unsuitable(facts: &Facts) -> Option<String> {
     let cwd = &facts.cwd;
     let home = &facts.account.home;

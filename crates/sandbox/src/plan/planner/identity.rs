@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who a command is inside.
+//! Decides which user and group a command has inside.
 
 use super::Isolation;
 use crate::facts::Facts;
@@ -11,7 +11,7 @@ use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::path::Path;
 
-/// Who the command is.
+/// The command's user and group.
 pub(super) fn identity(
     facts: &Facts,
     policy: &Policy,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all rules together say of one object of the host's, whichever names lead to it: precedence, by what paths lead to.
+//! Decides what all rules together state about one object of the host, whatever names lead to it: precedence by the
+//! targets of paths.
 //!
-//! `palisade-policy` decides by names, which is right as long as no link leads from one to another. Where one does, this
-//! decides.
+//! `palisade-policy` decides by names, which is correct as long as no link leads from one name to another. Otherwise
+//! this module decides.
 
 use crate::facts::Facts;
 use crate::plan::planner::grants::Object;
@@ -13,11 +14,11 @@ use palisade_policy::{Grant, PathRule, Strength};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-/// Write and execute of what may be read; `None`: nothing may.
+/// Whether a readable object may be written and executed; `None`: it may not even be read.
 type Verdict = Option<(bool, bool)>;
 
-/// What each layer states of paths that it names, or finds by patterns, at their own places. Empty where no link leads to
-/// any of them: then the names decide.
+/// The statements of each layer about paths that it names, or finds by patterns, each stored at the path's target.
+/// Empty if no such path has a link: then the names decide.
 #[derive(Debug, Default)]
 pub(super) struct Statements(HashMap<PathBuf, Vec<Statement>>);
 
@@ -25,26 +26,26 @@ pub(super) struct Statements(HashMap<PathBuf, Vec<Statement>>);
 struct Statement {
     object: Object,
     closeness: Closeness,
-    /// By a link that a command may move: it holds for this launch.
+    /// It applies by a link that a command may move: it counts for this launch.
     is_movable: bool,
 }
 
-/// How specific a rule is among those that speak of one object: a plain path before a pattern, then the pattern with the
-/// plain beginning that lies deeper.
+/// How specific a rule is among the rules for one object: a plain path comes before a pattern. Between patterns the one
+/// with the deeper plain beginning comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Closeness {
     plain: bool,
     beginning: usize,
 }
 
-/// What is decided of an object.
+/// The decision about an object.
 #[derive(Debug, Default)]
 pub(super) struct Said<'s> {
-    /// None: no rule speaks of it.
+    /// `None`: no rule matches.
     verdict: Option<Verdict>,
-    /// Whose words these are.
+    /// The object whose rule decided.
     by: Option<&'s Object>,
-    /// A link leads to it that counted.
+    /// A link leads to it, and the link affected the decision.
     pub(super) by_link: bool,
     ceiling: Option<Ceiling<'s>>,
 }
@@ -62,7 +63,7 @@ impl Closeness {
         if !rule.pattern.is_glob() {
             return Self { plain: true, beginning: 0 };
         }
-        // By what they lead to: spellings don't compare where one of them goes by a link.
+        // By the targets of their beginnings: names can't be compared if one of them passes a link.
         let depth = |base: &Path| base.components().count();
         let beginnings = globs
             .iter()
@@ -81,7 +82,7 @@ const fn lower(one: Verdict, other: Verdict) -> Verdict {
     }
 }
 
-/// Of equally specific rules: a refusal before grants, which add up.
+/// Combines equally specific rules: a refusal wins over grants, and grants add up.
 const fn together(one: Verdict, other: Verdict) -> Verdict {
     match (one, other) {
         (Some((write, execute)), Some((also_write, also_execute))) => {
@@ -99,7 +100,7 @@ const fn permits(verdict: Verdict, (write, execute): (bool, bool)) -> bool {
 }
 
 impl Statements {
-    /// `matches`: what patterns find; `objects`: what the policy decides by names.
+    /// `matches`: what patterns find; `objects`: the policy's decisions by names.
     pub(super) fn gather(
         facts: &Facts,
         resolved: &Resolved,
@@ -121,7 +122,7 @@ impl Statements {
                 continue;
             }
             let object = Object::of(facts, path);
-            // A command that may have made a link grants itself nothing by it; what it denies itself it may.
+            // A command that may have made a link must not grant itself anything by it. It may deny itself something.
             let is_movable = object.untrusted_link(objects).is_some();
             if object.allows().is_some() && is_movable {
                 continue;
@@ -133,21 +134,21 @@ impl Statements {
         Self(by_object)
     }
 
-    /// The objects that rules speak of, what others lie in first.
+    /// The objects that rules apply to. An object comes after those that it lies in.
     pub(super) fn objects(&self) -> Vec<&Path> {
         let mut objects: Vec<&Path> = self.0.keys().map(PathBuf::as_path).collect();
         objects.sort_by_key(|real| (real.components().count(), *real));
         objects
     }
 
-    /// Later layers win; in one layer and strength the closest rules do, a refusal before grants, which add up; a lock is a
-    /// ceiling over what comes later.
+    /// Decides about an object. Later layers win. In one layer and strength the closest rules win: a refusal wins over
+    /// grants, and grants add up. A lock is a ceiling for later rules.
     pub(super) fn decide(&self, real: &Path) -> Said<'_> {
         Self::decided(self.about(real))
     }
 
-    /// The refusal by a link that a command may move, if less of `shown` is left of an object by that: the next launch could
-    /// find the link elsewhere.
+    /// The refusal by a link that a command may move, if it leaves less of `shown` than the other rules do: at the next
+    /// launch the link could lead elsewhere.
     pub(super) fn refused_by_movable_link(&self, real: &Path, shown: (bool, bool)) -> Option<&Object> {
         let about = self.about(real);
         let (movable, fixed): (Vec<&Statement>, Vec<&Statement>) =
@@ -175,7 +176,7 @@ impl Statements {
                 .collect();
             let verdict = speaking.iter().map(|object| object.allows()).reduce(together);
             let (Some(verdict), Some(&first)) = (verdict, speaking.first()) else { continue };
-            // Who refuses, if somebody does.
+            // The refusing rule, if one refuses.
             let first = speaking.iter().copied().find(|object| object.allows().is_none()).unwrap_or(first);
             let link = speaking.iter().find_map(|object| object.links.last());
             let lock_by = said.ceiling.and_then(|ceiling| ceiling.link);
@@ -197,7 +198,7 @@ impl<'s> Said<'s> {
         self.verdict.is_none_or(|verdict| permits(verdict, access))
     }
 
-    /// What is to be made of the object where `shown` is more than is permitted and a link counts, and by which rule.
+    /// What is left of the object, and by which rule, if `shown` is more than is permitted and a link counts.
     pub(super) fn less_than(&self, shown: (bool, bool)) -> Option<(Grant, &'s PathRule)> {
         let by = self.by.filter(|_| self.by_link)?;
         let grant = match lower(Some(shown), self.verdict?) {
@@ -209,17 +210,17 @@ impl<'s> Said<'s> {
         Some((grant, &by.path.rule))
     }
 
-    /// Whether anything is allowed by a rule.
+    /// Whether a rule allows anything.
     pub(super) fn allows(&self) -> bool {
         self.verdict.is_some_and(|verdict| verdict.is_some())
     }
 
-    /// The lock that doesn't permit this.
+    /// The lock that forbids this access.
     pub(super) fn lock_against(&self, access: (bool, bool)) -> Option<&'s Object> {
         self.ceiling.filter(|ceiling| !permits(ceiling.verdict, access)).map(|ceiling| ceiling.lock)
     }
 
-    /// The same if it counts by a link: no comparison of the names finds it.
+    /// The same lock, if it applies by a link, which a comparison of names doesn't find.
     pub(super) fn lock_by_link_against(&self, access: (bool, bool)) -> Option<(&'s Link, &'s Object)> {
         let lock = self.lock_against(access)?;
         Some((self.ceiling?.link?, lock))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What git will find that a command made.
+//! Remembers repositories that a command made and that git outside will find.
 //!
-//! A command decides how many there are. So only some are remembered, each once.
+//! A command decides how many it makes. So only a limited number is remembered, each one once.
 
 use super::marks;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// So many are remembered.
+/// The most repositories that are remembered.
 pub const REMEMBERED: usize = 1000;
 
 /// Repositories that were made inside.
@@ -21,13 +21,13 @@ pub struct Repositories {
 }
 
 impl Repositories {
-    /// One was made: git's own directory, or the file that leads to it.
+    /// Notes a repository that was made: git's own directory, or the file that leads to it.
     pub fn note(&mut self, path: &Path) {
         if self.paths.contains(path) {
             return;
         }
         if self.paths.len() >= REMEMBERED && !self.overflowed {
-            // Those that are gone make room. Looking costs a call for each, so it isn't done again for few.
+            // Entries that no longer exist make room. Each check costs a call, so it isn't repeated if it removed few.
             self.paths.retain(|path| path.symlink_metadata().is_ok());
             self.overflowed = self.paths.len() > REMEMBERED / 2;
         }
@@ -36,7 +36,7 @@ impl Repositories {
         }
     }
 
-    /// Those that are there now, each with what it is.
+    /// The remembered repositories that exist now, each with its kind.
     pub fn found(&self) -> impl Iterator<Item = (&Path, Made)> {
         self.paths.iter().filter_map(|path| Some((path.as_path(), kind(path)?)))
     }
@@ -47,7 +47,7 @@ impl Repositories {
         self.overflowed
     }
 
-    /// How many are remembered.
+    /// The number of remembered repositories.
     #[must_use]
     pub fn remembered(&self) -> usize {
         self.paths.len()
@@ -59,11 +59,11 @@ impl Repositories {
 pub enum Made {
     /// A repository, in this directory.
     Repository(PathBuf),
-    /// A file that says where it is.
+    /// A file that says where the repository is.
     LeadsTo(String),
 }
 
-/// What is there now. The file is the command's: not more of it is read than git would.
+/// What exists at the path now. The command wrote the file, so no more of it is read than git would read.
 fn kind(path: &Path) -> Option<Made> {
     let metadata = std::fs::symlink_metadata(path).ok()?;
     if metadata.is_dir() {
@@ -84,7 +84,7 @@ fn kind(path: &Path) -> Option<Made> {
 mod tests {
     use super::*;
 
-    /// A loop that makes and removes them hides none that stays.
+    /// A loop that makes and removes repositories must not hide one that stays.
     #[test]
     fn what_is_gone_makes_room() {
         let root = tempfile::tempdir().unwrap();

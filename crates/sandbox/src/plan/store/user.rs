@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A user in whose name root makes plans for the store.
+//! Makes plans for the system store on behalf of a user.
 
 use super::{STORE, is_there, plans_of, unpacked};
 use crate::plan::cache::Cache;
@@ -11,18 +11,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// No plan is larger.
+/// The largest plan.
 const LARGEST: u64 = 16 << 20;
-/// `PATH` of a login where nothing else says.
+/// `PATH` after a login, if nothing else sets it.
 const LOGIN_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
 
-/// Why no plans are made in a user's name.
+/// Why plans can't be made for a user.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
-    /// There is no store to keep them in.
+    /// The system store doesn't exist.
     #[error("there is no system's store of plans")]
     NoStore,
-    /// There is no such account, or it is root's.
+    /// No such account exists, or it is root's.
     #[error("there is no ordinary account {name:?} in /etc/passwd")]
     NoAccount {
         /// Its name.
@@ -34,25 +34,25 @@ pub enum UserError {
     /// The variables of the user's process can't be read.
     #[error("can't read {path:?}: {source}")]
     Variables {
-        /// Where they are.
+        /// The file with the variables.
         path: PathBuf,
         /// Why not.
         source: std::io::Error,
     },
 }
 
-/// A user in whose name plans are made.
+/// A user for whom plans are made.
 #[derive(Debug)]
 pub struct ForUser(User);
 
-/// How many steps a plan has, and what is kept of it if it may be, as [`packed`](super::packed).
+/// The number of a plan's steps, and its [`packed`](super::packed) form if it may be kept.
 pub type Made = (usize, Option<Vec<u8>>);
 
 impl ForUser {
-    /// The user called `name`, with the variables of process `like`, or with those that a login gives.
+    /// The user called `name`, with the variables of process `like`, or with those of a login.
     ///
     /// # Errors
-    /// When there is no store, no such ordinary account, or no such process of the user's.
+    /// When the store, the ordinary account, or the user's process doesn't exist.
     pub fn new(name: &str, like: Option<u32>) -> Result<Self, UserError> {
         if !is_there() {
             return Err(UserError::NoStore);
@@ -77,11 +77,11 @@ impl ForUser {
         plans_of(self.0.uid)
     }
 
-    /// Makes a plan by `make` in a process of the user's, and keeps it if asked to: how many steps it has, and whether
-    /// it is kept.
+    /// Makes a plan by `make` in a process of the user, and keeps it if `keep` is set. Returns the number of its steps,
+    /// and whether it is kept.
     ///
     /// # Errors
-    /// Why it isn't made, or can't be kept: as `make` says, or what became of the process.
+    /// Why it isn't made or kept: the error of `make`, or the end of the process.
     pub fn plan(
         &self,
         keep: bool,
@@ -122,7 +122,7 @@ fn groups(uid: u32, gid: u32, databases: &Databases, home: &Path) -> Result<Vec<
     Ok(account.groups.iter().map(|group| group.gid).collect())
 }
 
-/// What a login gives.
+/// The variables of a login.
 fn login(name: &str, uid: u32, home: &Path) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("HOME".into(), home.into()),

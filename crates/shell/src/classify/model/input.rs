@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a model is told of a line: [`LENGTH`] numbers, in a tensor of floats of the shape `[1, LENGTH]`.
+//! The model's input for a line: [`LENGTH`] numbers, in a tensor of floats of the shape `[1, LENGTH]`.
 //!
 //! | place | what |
 //! |---|---|
@@ -11,39 +11,39 @@
 //! | 7 | ln(1 + the number of its bytes), divided by 8 |
 //! | 8 … | ln(1 + how often): sequences of 1, 2 and 3 bytes, by hash |
 //!
-//! Of the line the first [`BYTES`] bytes are told, as UTF-8, without spaces at its ends. A sequence counts at place
+//! Only the first [`BYTES`] bytes of the line count, as UTF-8, without spaces at its ends. A sequence counts at place
 //! 8 + (FNV-1a of its length, as one byte, and its bytes, with 32 bits) mod [`HASHED`].
 
 use super::super::verdict::Origin;
 
-/// Places for sequences of bytes.
+/// The number of places for sequences of bytes.
 pub const HASHED: usize = 1024;
-/// Places in front of them.
+/// The number of places before them.
 const FACTS: usize = 8;
-/// All places.
+/// The number of all places.
 pub const LENGTH: usize = FACTS + HASHED;
-/// So many bytes of a line are told.
+/// Only this many bytes of a line count.
 pub const BYTES: usize = 4096;
 
 /// The numbers.
 pub type Features = Vec<f32>;
 
-/// What is known of a line besides its text.
+/// Facts about a line other than its text.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known {
-    /// What small signs add up to.
+    /// The sum of the second tier's signs.
     pub score: u32,
-    /// Where it comes from.
+    /// Where the line comes from.
     pub origin: Origin,
-    /// It wasn't understood as a whole.
+    /// The line can't be fully parsed.
     pub doubt: bool,
-    /// It would be run by root.
+    /// Root would run the line.
     pub root: bool,
-    /// How many commands it has.
+    /// How many commands the line has.
     pub commands: usize,
 }
 
-/// Where a sequence of bytes counts.
+/// The place at which a sequence of bytes counts.
 #[must_use]
 pub fn place(sequence: &[u8]) -> usize {
     let length = u8::try_from(sequence.len()).unwrap_or(u8::MAX);
@@ -53,7 +53,7 @@ pub fn place(sequence: &[u8]) -> usize {
     FACTS + usize::try_from(hash).unwrap_or_default() % HASHED
 }
 
-/// The numbers of a line.
+/// The input for a line.
 #[must_use]
 pub fn features(line: &str, known: Known) -> Features {
     let flag = |so: bool| if so { 1.0 } else { 0.0 };
@@ -98,7 +98,7 @@ mod tests {
         let features = features("  aab ", known);
         assert_eq!(features.len(), LENGTH);
         assert_eq!(&features[..7], &[0.5, 0.0, 1.0, 0.0, 1.0, 0.0, 0.25]);
-        // As computed apart, by the description above.
+        // These places were computed separately, from the description above.
         assert_eq!([place(b"a"), place(b"aa"), place(b"aab")], PLACES);
         assert!((features[place(b"a")] - 3.0_f32.ln()).abs() < 1e-6);
         assert!((features[place(b"aab")] - 2.0_f32.ln()).abs() < 1e-6);

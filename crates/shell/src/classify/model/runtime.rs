@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs a model. It can compute, and nothing else: no loops, no random numbers, no other files.
+//! Runs a model. The model can only compute: it has no loops, no random numbers and no other files.
 
 use super::input::{Features, LENGTH};
 use rten::{
@@ -7,19 +7,19 @@ use rten::{
 };
 use std::sync::Arc;
 
-/// A model whose input and output are as they should be.
+/// A model with the expected shapes of input and output.
 pub(super) struct Runtime {
     model: Model,
     input: NodeId,
     output: NodeId,
-    /// One thread: this one waits for it, and the others are other programs' to use.
+    /// A pool of one thread: the calling thread waits for it, and the other processors stay free for other programs.
     pool: Arc<ThreadPool>,
 }
 
 impl Runtime {
-    /// Understands a model, and runs it once.
+    /// Parses a model, and runs it once as a check.
     pub(super) fn load(bytes: Vec<u8>) -> Result<Self, String> {
-        // What classifiers of text are made of.
+        // The operators that classifiers of text use.
         let operators = op_registry!(
             Add,
             AveragePool,
@@ -91,7 +91,7 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// What it says of these numbers.
+    /// The model's output for this input.
     pub(super) fn run(&self, features: &Features) -> Result<f32, String> {
         let input = Value::from_shape(&[1, LENGTH], features.clone()).map_err(|error| error.to_string())?;
         let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&self.pool)));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! atuin: an SQLite database with a table `history`, which is only read.
+//! Reads atuin's history: an SQLite database with a table `history`, which is only read.
 //!
-//! Times and durations are nanoseconds, unknown ones -1; the host is `HOST:USER`; what was deleted is still there, with
-//! `deleted_at` set. (atuin's own migrations.)
+//! Times and durations are in nanoseconds; -1 means unknown. The host is `HOST:USER`. Deleted entries remain in the
+//! table, with `deleted_at` set. (atuin's own migrations.)
 
 use std::fmt::Write;
 use std::path::Path;
@@ -20,8 +20,8 @@ pub(super) fn read(path: &Path, newest: Newest) -> Result<Imported, ImportError>
     take(&connection, newest).map_err(failed)
 }
 
-/// Opens it so that nothing beside it is made, either: without a log there is nobody who writes, and it can be read
-/// as if nobody ever would. With one, atuin's own files are there.
+/// Opens the database without creating files beside it. If there is no write-ahead log, no process writes, so SQLite
+/// can treat the database as immutable. If there is one, atuin's files beside the database exist already.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
@@ -31,7 +31,7 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
         if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
             address.push(char::from(*byte));
         } else {
-            // Text takes all that is written to it.
+            // Writing to a `String` can't fail.
             let _written = write!(address, "%{byte:02x}");
         }
     }
@@ -50,7 +50,7 @@ fn take(connection: &Connection, mut newest: Newest) -> rusqlite::Result<Importe
         .query_map((), |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     let alive = if columns.iter().any(|name| name == "deleted_at") { "WHERE deleted_at IS NULL" } else { "" };
-    // One more than is kept, so that it is known that there are older ones.
+    // Reads one entry more than is kept, to find out whether there are older ones.
     let most = i64::try_from(newest.most()).unwrap_or(i64::MAX).saturating_add(1);
     let mut statement = connection.prepare(&format!(
         "SELECT * FROM (SELECT timestamp, duration, exit, command, cwd, session, hostname FROM history {alive}
@@ -66,7 +66,7 @@ fn take(connection: &Connection, mut newest: Newest) -> rusqlite::Result<Importe
     Ok(newest.finish(0))
 }
 
-/// The entry in a row, unless it isn't one: SQLite keeps anything in any column.
+/// The entry in a row, unless its columns have the wrong types: SQLite accepts any type in any column.
 fn entry(row: &Row<'_>) -> rusqlite::Result<Option<Entry>> {
     let number = |column| match row.get_ref(column) {
         Ok(ValueRef::Integer(number)) => Some(number),

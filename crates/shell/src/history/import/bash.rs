@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! bash: a line each, or, if `HISTTIMEFORMAT` was set, a line `#SECONDS` before each.
+//! Reads bash's history: one command per line, or, with `HISTTIMEFORMAT`, a line `#SECONDS` before each command.
 //!
-//! As bash reads it: if the file begins with a time, a command goes on until the next one; otherwise each line is a
-//! command. (Manual of bash, "HISTTIMEFORMAT", "cmdhist", "lithist".)
+//! The format follows bash's own reading. If the file begins with a time, a command goes on until the next time;
+//! otherwise each line is a command. (Manual of bash, "HISTTIMEFORMAT", "cmdhist", "lithist".)
 
 use std::io::{Read, Result};
 
@@ -16,7 +16,7 @@ fn stamp(line: &[u8]) -> Option<&[u8]> {
     (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)).then_some(digits)
 }
 
-/// What was read of a command.
+/// The part of a command that was read so far.
 #[derive(Debug, Default)]
 struct Command {
     text: Vec<u8>,

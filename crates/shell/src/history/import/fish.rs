@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! fish: what looks like YAML and isn't. `- cmd: COMMAND`, `  when: SECONDS`, then paths, which nobody needs here.
-//! Newlines are `\n`, backslashes `\\`; nothing else is escaped, nothing quoted. (Seen in files of fish 3 and 4.)
+//! Reads fish's history, which looks like YAML but isn't: `- cmd: COMMAND`, `  when: SECONDS`, then paths, which are
+//! not used here. Newlines are written as `\n`, backslashes as `\\`; nothing else is escaped, and nothing is quoted.
+//! (Seen in files of fish 3 and 4.)
 
 use std::io::{Read, Result};
 

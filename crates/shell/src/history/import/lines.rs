@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A file's lines, one at a time, whatever their length.
+//! Reads a file's lines one at a time, whatever their length.
 
 use std::io::{BufRead, BufReader, Read, Result};
 
 use crate::history::LONGEST;
 
-/// A line of a file is kept up to here: zsh writes some bytes as two, fish others.
+/// The limit for a line in a file: zsh writes some bytes as two bytes, fish others.
 const KEPT: usize = 2 * LONGEST + 64;
 
-/// Lines of the first so many bytes.
+/// The lines in the first `left` bytes of a reader.
 #[derive(Debug)]
 pub(super) struct Lines<R> {
     from: BufReader<R>,
@@ -16,12 +16,12 @@ pub(super) struct Lines<R> {
     line: Vec<u8>,
 }
 
-/// One of them.
+/// A line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Line<'a> {
-    /// Without its end.
+    /// The line without its end.
     Whole(&'a [u8]),
-    /// The beginning of one that is too long.
+    /// The beginning of a line that is too long.
     TooLong(&'a [u8]),
 }
 
@@ -30,12 +30,12 @@ impl<R: Read> Lines<R> {
         Self { from: BufReader::with_capacity(1 << 16, from), left, line: Vec::new() }
     }
 
-    /// Leaves out the rest of the line in whose middle one is.
+    /// Skips the rest of the current line when reading began in its middle.
     pub(super) fn skip_partial(&mut self) -> Result<()> {
         self.next().map(drop)
     }
 
-    /// The next line. What has no end because it is being written is none.
+    /// The next line. A last line without an end is being written at the moment, so it doesn't count.
     pub(super) fn next(&mut self) -> Result<Option<Line<'_>>> {
         self.line.clear();
         let (mut ended, mut too_long) = (false, false);
@@ -44,7 +44,7 @@ impl<R: Read> Lines<R> {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 buffer => buffer?,
             };
-            // It was made shorter meanwhile.
+            // The file was shortened meanwhile.
             if buffer.is_empty() {
                 self.left = 0;
                 break;
@@ -66,7 +66,7 @@ impl<R: Read> Lines<R> {
         Ok(Some(if too_long { Line::TooLong(&self.line) } else { Line::Whole(&self.line) }))
     }
 
-    /// Whether somebody has written more than there was.
+    /// Whether the reader has more bytes than were counted at the start.
     fn goes_on(&mut self) -> bool {
         self.from.fill_buf().is_ok_and(|buffer| !buffer.is_empty())
     }

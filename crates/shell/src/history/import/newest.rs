@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The newest entries of a file, in bounded memory.
+//! Keeps the newest entries of a file in bounded memory.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use super::{Imported, Limits, Taken};
 use crate::history::Entry;
 use crate::history::entry::usable;
 
-/// How far apart entries are whose times are made up.
+/// The distance between invented times, in nanoseconds.
 const APART: i64 = 1_000;
 
-/// The newest so far.
+/// The newest entries so far.
 #[derive(Debug)]
 pub(super) struct Newest {
     entries: VecDeque<(Entry, bool)>,
@@ -37,12 +37,12 @@ impl Newest {
         self.most
     }
 
-    /// Counts one that isn't usable.
+    /// Counts an unusable entry.
     pub(super) fn refuse(&mut self) {
         self.unusable += 1;
     }
 
-    /// Adds a command's bytes with its time in nanoseconds since 1970, if it is known, and its duration.
+    /// Adds a command's bytes, its duration, and its time in nanoseconds since 1970 if that is known.
     pub(super) fn put_bytes(&mut self, line: &[u8], started: Option<i64>, duration: Option<i64>) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match std::str::from_utf8(line) {
@@ -74,8 +74,8 @@ impl Newest {
         }
     }
 
-    /// All there are. Those without a time come right after the one before; the first ones, right before the first
-    /// that has a time, or else before `modified`.
+    /// Returns all entries. An entry without a time gets one right after the entry before it. The first entries get
+    /// times right before the first entry that has a time, or else before `modified`.
     pub(super) fn finish(self, modified: i64) -> Imported {
         let mut entries = self.entries;
         let first = entries.iter().position(|(_entry, timed)| *timed);

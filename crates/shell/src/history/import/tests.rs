@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files as the shells write them, and files that nobody should.
+//! Tests the import with files that shells write, and with damaged files.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::history::LONGEST;
 
 const LIMITS: Limits = Limits { file: 1 << 20, entries: 1000, text: 1 << 20 };
-/// What files without times were modified.
+/// The modification time of files without times.
 const MODIFIED: i64 = 1_600_000_000 * SECOND;
 const TEXTS: [Kind; 3] = [Kind::Bash, Kind::Zsh, Kind::Fish];
 
@@ -38,7 +38,7 @@ fn bash_with_times_has_commands_of_several_lines() {
     let imported = read_bytes(Kind::Bash, file, MODIFIED, &LIMITS);
     assert_eq!(lines(Kind::Bash, file), ["ls", "for x in y\ndo\n\n  z\ndone", "last"]);
     assert_eq!(seconds(&imported), [1_500_000_000, 1_500_000_001, 1_500_000_003]);
-    // Times were switched on later: bash takes such a file by its lines, too.
+    // Times were switched on later. bash, too, reads such a file line by line.
     let file = b"ls\n#1500000001\ncd\nvim\n";
     let imported = read_bytes(Kind::Bash, file, MODIFIED, &LIMITS);
     assert_eq!(lines(Kind::Bash, file), ["ls", "cd", "vim"]);
@@ -57,7 +57,7 @@ fn times_that_cannot_be_right_are_none() {
 
 #[test]
 fn zsh_is_read_plain_and_extended() {
-    // "ü" is c3 bc, "à" c3 a0: zsh turns the second byte of the latter into two.
+    // "ü" is c3 bc, "à" is c3 a0: zsh writes the second byte of the latter as two bytes.
     let file = b": 1500000000:3;ls \xc3\xbc \xc3\x83\x80\n\
         plain\n\
         \\: colon\n\
@@ -121,7 +121,7 @@ fn the_newest_are_kept() {
     let limits = Limits { text: 15, ..LIMITS };
     assert_eq!(read_bytes(Kind::Bash, text.as_bytes(), MODIFIED, &limits).entries.len(), 2);
 
-    // Of a large file only the end is read, from the beginning of a line.
+    // Only the end of a large file is read, from the beginning of a line on.
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("history");
     std::fs::write(&path, &text).unwrap();
@@ -172,7 +172,7 @@ fn files_are_where_the_shells_have_them() {
     assert_eq!(Kind::Fish.file(home, data), Path::new("/x/fish/fish_history"));
 }
 
-/// A database as atuin makes it.
+/// Makes a database like atuin's.
 fn atuin(path: &Path, journal: &str) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(path).unwrap();
     connection
@@ -227,7 +227,7 @@ fn atuin_is_read_and_left_as_it_is() {
         let one = read(Kind::Atuin, &path, &Limits { entries: 1, ..LIMITS }).unwrap();
         assert_eq!(one.entries.len(), 0, "the newest isn't text");
     }
-    // While atuin writes to its log.
+    // Reads while atuin writes to its log.
     let path = directory.path().join("live.db");
     let live = atuin(&path, "WAL");
     live.execute(
@@ -260,7 +260,7 @@ proptest! {
         let entries: Vec<Entry> = entries
             .into_iter()
             .filter(|(line, ..)| {
-                // What bash can't tell apart, and what no shell keeps.
+                // Leaves out what bash's format can't express, and what no shell keeps.
                 kind != Kind::Bash || !line.split('\n').any(|line| line.starts_with('#')) && !line.ends_with('\n')
             })
             .filter(|(line, ..)| kind != Kind::Zsh || !line.ends_with('\n'))
@@ -281,7 +281,7 @@ proptest! {
     }
 }
 
-/// Any bytes: nothing panics, no more is kept than may be, and what was read is usable.
+/// Checks any bytes: nothing panics, the limits hold, and all entries are usable.
 fn anything(kind: Kind, bytes: &[u8]) {
     let limits = Limits { entries: 3, text: 64, ..LIMITS };
     let imported = read_bytes(kind, bytes, MODIFIED, &limits);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! zsh: a line each, with `EXTENDED_HISTORY` as `: SECONDS:DURATION;COMMAND`.
+//! Reads zsh's history: one command per line; with `EXTENDED_HISTORY`, `: SECONDS:DURATION;COMMAND`.
 //!
-//! A newline within a command has a backslash before it; a command that ends with a backslash gets a space after it.
-//! Bytes that mean something to zsh within (0, 0x83 to 0xa2) are written as 0x83 and the byte with its bit 5 turned.
-//! (Manual of zsh, "EXTENDED_HISTORY"; seen in files that zsh 5.9 wrote.)
+//! A newline within a command has a backslash before it. A command that ends with a backslash gets a space after it.
+//! Bytes with a meaning inside zsh (0, 0x83 to 0xa2) are written as 0x83 and the byte with its bit 5 inverted. (Manual
+//! of zsh, "EXTENDED_HISTORY"; seen in files that zsh 5.9 wrote.)
 
 use std::io::{Read, Result};
 
@@ -57,7 +57,7 @@ pub(super) fn parse(lines: &mut Lines<impl Read>, newest: &mut Newest) -> Result
     Ok(())
 }
 
-/// Without the space that is after a backslash at the end.
+/// Removes the space that follows a backslash at the end.
 fn unpadded(line: &[u8]) -> &[u8] {
     let bare = line.trim_ascii_end();
     let spaces = &line[bare.len()..];

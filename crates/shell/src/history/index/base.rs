@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bulk of the lines: sorted, each once, never changed but by taking one out.
+//! The base of the index: most of the lines, sorted, each once. It never changes, except that lines can be removed.
 //!
-//! All lines that begin with the same text are one range. The best of a range is asked of a tree: one over all
-//! lines, and one for each directory over the lines that were run there.
+//! All lines that begin with the same text form one range. A tree finds the best line of a range. There is one tree
+//! over all lines, and for each directory one tree over the lines that were run there.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -10,42 +10,42 @@ use std::sync::Arc;
 use super::fit::{Fit, Found, LIST};
 use super::tree::{self, Descending};
 
-/// Ranges that are open at once while the best [`LIST`] are taken from one.
+/// The number of ranges that are open at once while the best [`LIST`] lines of one range are taken.
 const OPEN: usize = LIST + 2;
 
-/// So many keys are in eight lines of the cache.
+/// The number of keys in eight cache lines.
 const PART: usize = 64;
 
-/// Sorted lines.
+/// The sorted lines.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Base {
     /// The lines, a NUL after each.
     text: Arc<String>,
-    /// Where each begins, and the end.
+    /// Where each line begins in `text`, and the end of `text`.
     starts: Vec<u32>,
-    /// Their first eight bytes, so that most of a search needs no line.
+    /// The first eight bytes of each line, so that most of a search reads no line.
     keys: Vec<u64>,
-    /// Each [`PART`]th of them.
+    /// Each [`PART`]th key.
     parts: Vec<u64>,
     good: Vec<bool>,
     last: Vec<i64>,
-    /// Ranks by position, and positions by rank - 1.
+    /// Ranks by position. `by_rank` has the positions by rank - 1.
     tree: Vec<u32>,
     by_rank: Vec<u32>,
     /// Where the uses of each line begin, and the end.
     uses: Vec<u32>,
-    /// By line, then directory: the directory, and when it was run there last.
+    /// By line, then by directory: the directory. `use_last` has the time of the last run there.
     use_directory: Vec<u32>,
     use_last: Vec<i64>,
     /// Where the lines of each directory begin, and the end.
     places: Vec<u32>,
-    /// By directory, then position.
+    /// By directory, then by position.
     place_lines: Vec<u32>,
     place_tree: Vec<u32>,
     place_by_rank: Vec<u32>,
 }
 
-/// The first eight bytes as a number that sorts like them.
+/// The first eight bytes of a line, as a number with the same order.
 pub(super) fn key(line: &[u8]) -> u64 {
     let mut first = [0; 8];
     let length = line.len().min(8);
@@ -53,7 +53,7 @@ pub(super) fn key(line: &[u8]) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// The keys of all that begins with `typed`, from and to.
+/// The range of keys of all lines that begin with `typed`.
 pub(super) fn keys(typed: &[u8]) -> (u64, u64) {
     let from = key(typed);
     let rest = u64::MAX.checked_shr(u32::try_from(8 * typed.len()).unwrap_or(u32::MAX)).unwrap_or(0);
@@ -69,7 +69,7 @@ impl Base {
         self.keys.len()
     }
 
-    /// How many lines, bytes of text, and uses there are.
+    /// The number of lines, of bytes of text, and of uses.
     pub(super) fn sizes(&self) -> (usize, usize, usize) {
         (self.len(), self.text.len(), self.use_last.len())
     }
@@ -85,7 +85,7 @@ impl Base {
     /// The positions of all lines that begin with `typed`, which has no NUL.
     pub(super) fn range(&self, typed: &[u8]) -> (usize, usize) {
         let (least, most) = keys(typed);
-        // Every key of a part is found among few that are always at hand.
+        // The part is found among few keys, which stay in the cache.
         let part = self.parts.partition_point(|key| *key < least).saturating_sub(1) * PART;
         let end = (part + PART).min(self.keys.len());
         let from = part + self.keys[part..end].partition_point(|key| *key < least);
@@ -100,8 +100,9 @@ impl Base {
         (from, gallop(from + 1, to, |at| !self.bytes(at).starts_with(typed)))
     }
 
-    /// The first line of `from..to`, which all have the first eight bytes of `typed`, that isn't less than it, and how
-    /// many bytes they have in common. What both ends have in common with `typed`, all between have.
+    /// The first line of `from..to` that isn't less than `typed`, and how many bytes they have in common. All lines in
+    /// `from..to` have the first eight bytes of `typed`. Bytes that both ends have in common with `typed` are common to
+    /// all lines between.
     fn first_from(&self, mut from: usize, mut to: usize, typed: &[u8]) -> (usize, usize) {
         let (mut before, mut after) = (8, 8);
         let end = to;
@@ -118,7 +119,7 @@ impl Base {
         (from, if from == end { 0 } else { after })
     }
 
-    /// Where a line is, unless it was taken out.
+    /// The position of a line, unless it was removed.
     pub(super) fn find(&self, line: &str) -> Option<usize> {
         let (at, to) = self.range(line.as_bytes());
         (at < to && self.bytes(at).len() == line.len() && self.is_there(at)).then_some(at)
@@ -128,7 +129,7 @@ impl Base {
         self.tree[self.len() + at] != 0
     }
 
-    /// Whether a line went well, when it was run last, and where, with when.
+    /// Whether a line went well, when it was run last, and in which directories with the time of the last run.
     pub(super) fn record(&self, at: usize) -> (bool, i64, impl Iterator<Item = (u32, i64)>) {
         let uses = self.uses[at] as usize..self.uses[at + 1] as usize;
         let uses = self.use_directory[uses.clone()].iter().copied().zip(self.use_last[uses].iter().copied());
@@ -147,7 +148,7 @@ impl Base {
         Found { line: self.line(at), fit: Fit { begins, good: self.good[at], here: here.is_some(), last } }
     }
 
-    /// The tree of a directory with the positions that it is over and those by rank.
+    /// A directory's tree, the positions of its lines, and these by rank.
     fn place(&self, directory: Option<u32>) -> Option<(&[u32], &[u32], &[u32])> {
         let directory = directory? as usize;
         let from = *self.places.get(directory)? as usize;
@@ -155,7 +156,7 @@ impl Base {
         Some((&self.place_tree[2 * from..2 * to], &self.place_lines[from..to], &self.place_by_rank[from..to]))
     }
 
-    /// The best in a range.
+    /// The best line in a range.
     pub(super) fn best(&self, from: usize, to: usize, directory: Option<u32>) -> Option<Found<'_>> {
         let here = self.place(directory).and_then(|(ranks, lines, by_rank)| {
             let (from, to) = within(lines, from, to);
@@ -171,8 +172,9 @@ impl Base {
         Some(self.found(best, true, directory))
     }
 
-    /// Hands out the best [`LIST`] of a range, perhaps with more. (Those of a directory and those of all lines are
-    /// enough: one of all lines that isn't among those is pushed out only by what is better than it.)
+    /// Passes the best [`LIST`] lines of a range to `put`, perhaps with more lines. (It is enough to take the best
+    /// lines of the directory and the best of all lines: a line that is in neither set has enough better lines before
+    /// it.)
     pub(super) fn each_best<'a>(
         &'a self,
         (from, to): (usize, usize),
@@ -196,7 +198,7 @@ impl Base {
         }
     }
 
-    /// Hands out all lines that contain `typed` elsewhere than at their beginning only and that `admits` lets in.
+    /// Passes all lines that contain `typed`, but don't begin with it, to `put`.
     pub(super) fn each_containing<'a>(
         &'a self,
         typed: &str,
@@ -208,7 +210,7 @@ impl Base {
         let (mut from, mut at) = (0, 0);
         while let Some(hit) = finder.find(&text[from..]) {
             let hit = narrow(from + hit);
-            // Hits come in the order of the lines; the next is near if there are many.
+            // Hits come in the order of the lines. The next one is near if there are many.
             let mut step = 1;
             while self.starts.get(at + step).is_some_and(|start| *start <= hit) {
                 at += step;
@@ -217,14 +219,14 @@ impl Base {
             at += self.starts[at..].partition_point(|start| *start <= hit) - 1;
             from = self.starts[at + 1] as usize;
             if self.is_there(at) && self.starts[at] != hit {
-                // At best it was run here.
+                // The best case: the line was run in this directory.
                 let fit = Fit { begins: false, good: self.good[at], here: true, last: self.last[at] };
                 put(fit, &|| self.found(at, false, directory));
             }
         }
     }
 
-    /// Takes a line out.
+    /// Removes a line.
     pub(super) fn remove(&mut self, at: usize) {
         tree::clear(&mut self.tree, at);
         for directory in &self.use_directory[self.uses[at] as usize..self.uses[at + 1] as usize] {
@@ -236,7 +238,7 @@ impl Base {
         }
     }
 
-    /// How much memory it has, in bytes.
+    /// How much memory the base uses, in bytes.
     pub(super) fn memory(&self) -> usize {
         let words = [
             &self.starts,
@@ -259,7 +261,8 @@ impl Base {
     }
 }
 
-/// The first of `from..to` for which something holds that holds for all after it. It is near.
+/// The first index of `from..to` for which `holds` is true; it is then true for all later ones. Fast if the result is
+/// near `from`.
 fn gallop(from: usize, to: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut step) = (from, 1);
     while low + step <= to && !holds(low + step - 1) {
@@ -278,7 +281,7 @@ fn gallop(from: usize, to: usize, holds: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// How many bytes two texts have in common at their beginning, of which so many are known to be.
+/// How many bytes two texts have in common at their beginning. The first `known` bytes are known to be equal.
 fn alike(one: &[u8], other: &[u8], known: usize) -> usize {
     let length = one.len().min(other.len());
     let (one, other) = (&one[..length], &other[..length]);
@@ -289,14 +292,14 @@ fn alike(one: &[u8], other: &[u8], known: usize) -> usize {
     at + one[at..].iter().zip(&other[at..]).take_while(|(one, other)| one == other).count()
 }
 
-/// Which of `lines`, which ascend, are in `from..to`.
+/// Which of `lines`, in ascending order, are in `from..to`.
 fn within(lines: &[u32], from: usize, to: usize) -> (usize, usize) {
     let (from, to) = (narrow(from), narrow(to));
     let start = lines.partition_point(|line| *line < from);
     (start, start + lines[start..].partition_point(|line| *line < to))
 }
 
-/// Makes a [`Base`] of lines in their order.
+/// Builds a [`Base`] from lines in ascending order.
 #[derive(Debug)]
 pub(super) struct Builder {
     base: Base,
@@ -318,8 +321,8 @@ impl Builder {
         Self { base, text: String::with_capacity(text) }
     }
 
-    /// Adds a line, greater than all before, with its uses by directory. One that there is no room for is left out:
-    /// all together they have 4 GiB.
+    /// Adds a line, greater than all before it, with its uses by directory. A line for which there is no room is left
+    /// out: all lines together may have 4 GiB.
     pub(super) fn push(
         &mut self,
         line: &str,
@@ -344,7 +347,7 @@ impl Builder {
         }
     }
 
-    /// The lines, with their ranks.
+    /// Computes the ranks and returns the base.
     pub(super) fn finish(self, directories: usize) -> Base {
         let Self { mut base, text } = self;
         let n = base.len();
@@ -392,7 +395,7 @@ impl Builder {
     }
 }
 
-/// The tree over positions that come in the order of their ranks.
+/// The tree over the positions, which are given in the order of their ranks.
 fn ranked(by_rank: &[u32]) -> Vec<u32> {
     let n = by_rank.len();
     let mut tree = vec![0; 2 * n];

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which of two lines fits better.
+//! Decides which of two lines fits better.
 //!
-//! What begins with what was typed comes before what only contains it, what went well at least once before what
-//! never did, what was run in this directory before what was run elsewhere, and then what was run last (in this
-//! directory, if it was run here). Of lines that are the same in all this, the first by its bytes.
+//! The order of the criteria: a line that begins with what was typed comes before a line that only contains it. A line
+//! that went well at least once comes before a line that never did. A line that was run in this directory comes before
+//! a line that was run elsewhere. Then the line that was run last comes first (in this directory, if it was run here).
+//! Lines that are equal in all this are ordered by their bytes.
 
 use std::cmp::{Ordering, Reverse};
 
-/// How many lines a pick list has: one for each of the digits 1 to 9.
+/// The length of a pick list: one line for each of the digits 1 to 9.
 pub const LIST: usize = 9;
 
-/// How well a line fits; the greater, the better.
+/// How well a line fits; a greater value fits better.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fit {
     pub(super) begins: bool,
@@ -28,19 +29,19 @@ pub struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Whether it begins with what was typed; otherwise it contains it.
+    /// Whether the line begins with what was typed; otherwise the line contains it.
     #[must_use]
     pub fn begins(&self) -> bool {
         self.fit.begins
     }
 
-    /// Whether it went well at least once, for all that is known.
+    /// Whether the line went well at least once, as far as is known.
     #[must_use]
     pub fn went_well(&self) -> bool {
         self.fit.good
     }
 
-    /// Whether it was run in this directory.
+    /// Whether the line was run in this directory.
     #[must_use]
     pub fn is_from_here(&self) -> bool {
         self.fit.here
@@ -66,7 +67,7 @@ pub(super) fn better<'a>(one: Option<Found<'a>>, other: Option<Found<'a>>) -> Op
     }
 }
 
-/// The best so far, the best first, each line once.
+/// The best lines so far, the best first, each line once.
 #[derive(Debug)]
 pub(super) struct Top<'t, 'a> {
     into: &'t mut [Found<'a>],
@@ -87,7 +88,7 @@ impl<'t, 'a> Top<'t, 'a> {
         self.used == self.into.len()
     }
 
-    /// Whether one that fits like this could still get in.
+    /// Whether a line with this fit could still get into the list.
     pub(super) fn admits(&self, fit: Fit) -> bool {
         !self.is_full() || self.used > 0 && fit >= self.into[self.used - 1].fit
     }

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines that were added since the bulk was sorted. Each has all that is known of it, also from the bulk, so that it
-//! fits at least as well as there.
+//! Lines that were added since the base was sorted. Each has all that is known about it, including what the base knows.
+//! So it fits at least as well here as there.
 
 use std::sync::Arc;
 
 use super::base::{self, Base};
 use super::fit::{Fit, Found};
 
-/// A line with all that is known of it.
+/// A line with all that is known about it.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     pub(super) text: Arc<str>,
     pub(super) good: bool,
     pub(super) last: i64,
-    /// By directory: when it was run there last.
+    /// For each directory, when the line was run there last.
     pub(super) uses: Vec<(u32, i64)>,
-    /// When it was changed last, in additions.
+    /// The number of additions at the line's last change.
     pub(super) changed: u64,
 }
 
 impl Line {
-    /// One that was never run.
+    /// A line that was never run.
     pub(super) fn new(text: &str) -> Self {
         Self { text: text.into(), good: false, last: i64::MIN, uses: Vec::new(), changed: 0 }
     }
 
-    /// It was run.
+    /// Records a use of the line.
     pub(super) fn used(&mut self, good: bool, directory: Option<u32>, last: i64) {
         self.good |= good;
         self.last = self.last.max(last);
@@ -46,10 +46,10 @@ impl Line {
     }
 }
 
-/// Few lines, sorted.
+/// A few lines, sorted.
 #[derive(Debug, Default)]
 pub(super) struct Fresh {
-    /// Their first eight bytes.
+    /// The first eight bytes of each line.
     keys: Vec<u64>,
     lines: Vec<Line>,
 }
@@ -67,7 +67,7 @@ impl Fresh {
         self.lines.binary_search_by(|other| (*other.text).cmp(line))
     }
 
-    /// The line, which is taken from the bulk if it is only there.
+    /// The line. If it is only in the base, it is copied from there.
     pub(super) fn line(&mut self, base: &Base, text: &str) -> &mut Line {
         let at = self.find(text).unwrap_or_else(|at| {
             let mut line = Line::new(text);
@@ -82,7 +82,7 @@ impl Fresh {
         &mut self.lines[at]
     }
 
-    /// Takes a line out. Says whether it was there.
+    /// Removes a line. Returns whether it was there.
     pub(super) fn remove(&mut self, line: &str) -> bool {
         let found = self.find(line);
         if let Ok(at) = found {
@@ -92,14 +92,14 @@ impl Fresh {
         found.is_ok()
     }
 
-    /// Keeps those for which `keep` holds.
+    /// Keeps only the lines for which `keep` is true.
     pub(super) fn retain(&mut self, keep: impl Fn(&Line) -> bool) {
         self.lines.retain(keep);
         self.keys.clear();
         self.keys.extend(self.lines.iter().map(|line| base::key(line.text.as_bytes())));
     }
 
-    /// Hands out all that begin with `typed`.
+    /// Passes all lines that begin with `typed` to `put`.
     pub(super) fn each_beginning<'a>(
         &'a self,
         typed: &str,
@@ -118,7 +118,7 @@ impl Fresh {
         }
     }
 
-    /// Hands out all that contain `typed`, but not at their beginning.
+    /// Passes all lines that contain `typed`, but don't begin with it, to `put`.
     pub(super) fn each_containing<'a>(
         &'a self,
         typed: &str,

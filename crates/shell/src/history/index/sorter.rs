@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thread that sorts fresh lines in among the bulk, while the old bulk goes on answering.
+//! The thread that merges fresh lines into the base. The old base answers lookups meanwhile.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -7,21 +7,21 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use super::base::{Base, Builder};
 use super::fresh::Line;
 
-/// Something to do for the thread.
+/// A job for the thread.
 enum Job {
-    /// Sort these in.
+    /// Merge these lines into the base.
     Sort { base: Arc<Base>, lines: Vec<Line>, directories: usize, until: u64 },
-    /// Give this back: what has many megabytes takes a millisecond to.
+    /// Free this memory: for many megabytes this takes a millisecond.
     Drop { _base: Arc<Base> },
 }
 
-/// What came of it: the bulk with all that was changed until then.
+/// The thread's result: the base with all changes up to `until`.
 pub(super) struct Sorted {
     pub(super) base: Arc<Base>,
     pub(super) until: u64,
 }
 
-/// The thread, once there was something to do. It ends when this is dropped.
+/// The thread; it starts with its first job, and ends when this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Sorter {
     thread: Option<(Sender<Job>, Receiver<Sorted>)>,
@@ -33,7 +33,7 @@ impl Sorter {
         self.busy
     }
 
-    /// Starts to sort. Where no thread can be had, lines stay fresh.
+    /// Starts to sort. If no thread can be started, the lines stay fresh.
     pub(super) fn sort(&mut self, base: &Arc<Base>, lines: &[Line], directories: usize, until: u64) {
         if self.thread.is_none() {
             self.thread = start();
@@ -44,7 +44,7 @@ impl Sorter {
         }
     }
 
-    /// What was sorted, if it is ready, or once it is.
+    /// The sorted base, if it is ready; with `wait`, waits for it.
     pub(super) fn take(&mut self, wait: bool) -> Option<Sorted> {
         if !self.busy {
             return None;
@@ -88,7 +88,7 @@ fn start() -> Option<(Sender<Job>, Receiver<Sorted>)> {
     Some((jobs, sorted))
 }
 
-/// The bulk with these lines in the place of its own.
+/// A base with these lines in place of its own versions of them.
 pub(super) fn merge(base: &Base, mut lines: Vec<Line>, directories: usize) -> Base {
     lines.sort_unstable_by(|one, other| one.text.cmp(&other.text));
     let (mut count, mut text, mut uses) = base.sizes();

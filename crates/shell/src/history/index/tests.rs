@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The index answers as a look through all entries would.
+//! The index must answer like a search through all entries.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ fn entry(line: &str, directory: &str, started: i64, exit: Option<i32>) -> Entry 
     Entry { line: line.into(), directory: directory.into(), started, exit, ..Entry::default() }
 }
 
-/// What is slow and plain.
+/// The slow and simple search that the index is compared with.
 fn expected(entries: &[Entry], typed: &str, directory: &str) -> Vec<String> {
     let mut lines: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for entry in entries {
@@ -51,13 +51,13 @@ fn check(index: &Index, entries: &[Entry], typed: &str, directory: &str) {
 enum Step {
     Add(Entry),
     Delete(String),
-    /// Have it sorted, without waiting.
+    /// Start sorting, without waiting.
     Sort,
     Settle,
 }
 
 fn line() -> impl Strategy<Value = String> {
-    // Few letters, so that much is alike; some lines are alike for more than eight bytes.
+    // Few letters, so that many lines are alike. Some lines are equal in more than eight bytes.
     let short = "[abü ]{1,6}";
     prop_oneof![3 => short.boxed(), 1 => "(aaaaaaaa|abababab)[abü]{0,12}".boxed()]
         .prop_filter("blank", |line| !line.trim().is_empty())
@@ -95,7 +95,7 @@ proptest! {
                     entries.push(entry);
                 }
                 Step::Delete(line) => {
-                    // Something that is there, mostly.
+                    // Mostly a line that exists.
                     let line = entries.get(line.len() * 7 % 31).map_or(line, |entry| entry.line.clone());
                     let there = entries.iter().any(|entry| entry.line == line);
                     assert_eq!(index.delete(&line), there);
@@ -175,7 +175,7 @@ fn what_failed_comes_last_and_what_was_interrupted_did_not_fail() {
     assert_eq!(index.suggest("make ", "/a"), Some("make test"));
     index.add(&entry("make serve", "/a", 3, Some(130)));
     assert_eq!(index.suggest("make ", "/a"), Some("make serve"));
-    // It failed this time; but it is no mistake of typing.
+    // The line failed this time, but it isn't a typing error: it went well before.
     index.add(&entry("make test", "/a", 4, Some(1)));
     assert_eq!(index.suggest("make ", "/a"), Some("make test"));
 }

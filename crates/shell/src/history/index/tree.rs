@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The best of any range, in a number of steps that grows with the logarithm of its length.
+//! A tree that finds the best of any range. The number of steps grows with the logarithm of the range's length.
 //!
-//! A tree over `n` ranks is an array of `2 * n`: the ranks from `n` on, and before them, at each `i`, the greater
-//! of `2 * i` and `2 * i + 1`. Ranks begin with 1; 0 is nobody.
+//! A tree over `n` ranks is an array of `2 * n` numbers: the ranks from `n` on, and before them, at each `i`, the
+//! greater of `2 * i` and `2 * i + 1`. Ranks begin with 1. 0 means that there is no line.
 
-/// Fills in what is above the ranks.
+/// Computes the nodes above the ranks.
 pub(super) fn grow(tree: &mut [u32]) {
     for at in (1..tree.len() / 2).rev() {
         tree[at] = tree[2 * at].max(tree[2 * at + 1]);
     }
 }
 
-/// The greatest rank in `from..to`; 0 if nobody is there.
+/// The greatest rank in `from..to`; 0 if there is no line.
 pub(super) fn greatest(tree: &[u32], from: usize, to: usize) -> u32 {
     let n = tree.len() / 2;
     let (mut from, mut to, mut greatest) = (from + n, to + n, 0);
@@ -30,7 +30,7 @@ pub(super) fn greatest(tree: &[u32], from: usize, to: usize) -> u32 {
     greatest
 }
 
-/// Takes one out.
+/// Removes a rank.
 pub(super) fn clear(tree: &mut [u32], at: usize) {
     let mut at = at + tree.len() / 2;
     tree[at] = 0;
@@ -40,12 +40,12 @@ pub(super) fn clear(tree: &mut [u32], at: usize) {
     }
 }
 
-/// The up to `N` greatest ranks in a range, the greatest first, without allocating: each one found splits its range
-/// in two.
+/// The up to `N` greatest ranks in a range, the greatest first. Allocates nothing: each rank that is found splits its
+/// range in two.
 #[derive(Debug)]
 pub(super) struct Descending<'a, const N: usize> {
     tree: &'a [u32],
-    /// From, to, and the greatest rank between.
+    /// From, to, and the greatest rank in between.
     ranges: [(usize, usize, u32); N],
     used: usize,
 }
@@ -68,7 +68,7 @@ impl<'a, const N: usize> Descending<'a, N> {
         }
     }
 
-    /// The next rank; `position` says where it is.
+    /// The next rank. `position` gives a rank's position.
     pub(super) fn next(&mut self, position: impl Fn(u32) -> usize) -> Option<u32> {
         let at = (0..self.used).max_by_key(|at| self.ranges[*at].2)?;
         let (from, to, best) = self.ranges[at];
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn every_range_of_every_length_knows_its_greatest() {
         for n in 0..40usize {
-            // A permutation, as ranks are.
+            // A permutation, like real ranks.
             let ranks: Vec<u32> = (0..n).map(|at| u32::try_from((at * 7 + 3) % n + 1).unwrap()).collect();
             if ranks.iter().collect::<std::collections::BTreeSet<_>>().len() != n {
                 continue;

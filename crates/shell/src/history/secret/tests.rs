@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is taken for a secret, and what isn't.
+//! Which texts are recognised as secrets, and which aren't.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Put together here, so that no file has what looks like a key.
+/// Builds a key at run time, so that no file contains text that looks like a key.
 fn key(start: &str, length: usize) -> String {
     format!("{start}{}", "a1B2".repeat(length.div_ceil(4)))
 }
@@ -127,7 +127,7 @@ fn a_space_in_front_keeps_out_where_that_is_wanted() {
     assert_eq!(privacy.keeps_out(line), Some(Reason::Secret(13..20)));
 }
 
-/// Twice as long takes about twice as long: a pasted file is looked at before it is run.
+/// Twice the length takes about twice the time: a pasted file is examined before it is run.
 #[test]
 fn many_words_are_looked_at_once_each() {
     let line = format!("docker x {}--password hunter2", "a=b -p ".repeat(9_000));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The words of a line, roughly as a shell would split it: quotes hold together, nothing is expanded.
+//! Splits a line into words, roughly as a shell would: quotes hold a word together, and nothing is expanded.
 
 use std::ops::Range;
 
 /// A word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
-    /// Its bytes, without quotes around all of it.
+    /// The word's bytes, without quotes around the whole word.
     pub(super) range: Range<usize>,
-    /// Whether it is the first of a command.
+    /// Whether it is the first word of a command.
     pub(super) starts_command: bool,
 }
 
@@ -40,7 +40,8 @@ pub(super) fn words(line: &str) -> Vec<Word> {
                 end(&mut start, at, &mut starts_command);
                 starts_command |= c == '\n';
             }
-            // An address has `&` and `;` between what it asks for; whoever doesn't quote it means it nevertheless.
+            // An address contains `&` and `;` between its parameters. A user who doesn't quote the address still means
+            // one word.
             (None, '|' | ';' | '&') if !start.is_some_and(|from| line[from..at].contains("://")) => {
                 end(&mut start, at, &mut starts_command);
                 starts_command = true;

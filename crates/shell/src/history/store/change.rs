@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes into a store, and out of it again.
+//! Adds entries to a store and deletes them.
 
 use std::collections::HashMap;
 
@@ -12,29 +12,30 @@ use crate::history::import::Taken;
 /// One change of [`Store::change`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::history) enum Change {
-    /// A command started. Its number in the store goes to `marks` under this mark.
+    /// A command started. `marks` records its number in the store under this mark.
     Started(u64, Box<Entry>),
-    /// The one of this mark ended: its code, its duration, its context.
+    /// The command of this mark ended: its code, its duration, its context.
     Finished(u64, Option<i32>, Option<i64>, String),
     /// A line is to be forgotten.
     Forget(String),
 }
 
-/// What tells a line from all others.
+/// A hash that identifies a line.
 pub(in crate::history) fn hash(line: &str) -> [u8; 16] {
     xxhash_rust::xxh3::xxh3_128(line.as_bytes()).to_be_bytes()
 }
 
 impl Store {
-    /// Adds an entry and says its number.
+    /// Adds an entry and returns its number.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// When the entry can't be written.
     pub fn add(&mut self, entry: &Entry) -> Result<i64, StoreError> {
         self.transact("write to", |transaction| insert(transaction, entry))
     }
 
-    /// Makes changes, all or none. `marks` has the numbers of what started; it is brought up to date if all went well.
+    /// Makes all changes or none. `marks` has the numbers of commands that started; it is updated if all changes
+    /// succeed.
     pub(in crate::history) fn change<'a>(
         &mut self,
         changes: impl Iterator<Item = &'a Change> + Clone,
@@ -48,7 +49,7 @@ impl Store {
                         marks.insert(*mark, insert(transaction, entry)?);
                     }
                     Change::Finished(mark, exit, duration, context) => {
-                        // Without a mark it is one that was forgotten, or lost.
+                        // A missing mark means that the line was forgotten, or that its start was lost.
                         if let Some(id) = marks.remove(mark) {
                             let context = word(transaction, context)?;
                             transaction
@@ -73,12 +74,13 @@ impl Store {
         Ok(())
     }
 
-    /// Adds what isn't there yet of a file of `source` (`bash`, `zsh`…), the oldest first, and says how many that
-    /// were. An entry is there if one of the same source has its line and its time; one without a time, if the source
-    /// has as many of this line. Lines that the user had forgotten are left out.
+    /// Imports the entries of a file of `source` (`bash`, `zsh`…) that aren't in the store yet, the oldest first.
+    /// Returns how many there were. An entry with a time is in the store if one of the same source has its line and its
+    /// time. An entry without a time is in the store if the source has as many of this line. Lines that the user had
+    /// forgotten are left out.
     ///
     /// # Errors
-    /// When it can't be written. What was there before is safe.
+    /// When the entries can't be written. Earlier entries stay intact.
     pub fn import(&mut self, source: &str, entries: &[Taken]) -> Result<usize, StoreError> {
         self.transact("write to", |transaction| {
             let origin = word(transaction, source)?;
@@ -110,11 +112,11 @@ impl Store {
         })
     }
 
-    /// Deletes the entries of these numbers and says how many there were. Lines of which nothing is left aren't
+    /// Deletes the entries with these numbers and returns how many there were. Lines of which no entry remains aren't
     /// imported again.
     ///
     /// # Errors
-    /// When it can't be written. What was there before is safe.
+    /// When the change can't be written. Earlier entries stay intact.
     pub fn delete(&mut self, ids: &[i64]) -> Result<usize, StoreError> {
         let gone = self.transact("delete from", |transaction| {
             let mut gone = 0;
@@ -138,22 +140,23 @@ impl Store {
         Ok(gone)
     }
 
-    /// Deletes all entries of a line, says how many there were, and imports the line no more.
+    /// Deletes all entries of a line, and returns how many there were. The line isn't imported any more.
     ///
     /// # Errors
-    /// When it can't be written. What was there before is safe.
+    /// When the change can't be written. Earlier entries stay intact.
     pub fn forget(&mut self, line: &str) -> Result<usize, StoreError> {
         let gone = self.transact("delete from", |transaction| forget(transaction, line))?;
         self.empty_log();
         Ok(gone)
     }
 
-    /// What was deleted is still in the log. Whoever reads at the moment keeps it there a little longer.
+    /// Removes deleted text from the write-ahead log. While another process reads, the text stays there a little
+    /// longer.
     fn empty_log(&self) {
         let _done = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_row| Ok(()));
     }
 
-    /// Changes what is at the path now, which may be another file than when it was opened.
+    /// Changes the file that is at the path now. It may be another file than when the store was opened.
     fn transact<T>(
         &mut self,
         action: &'static str,
@@ -184,7 +187,7 @@ impl Store {
 }
 
 fn insert(transaction: &Transaction<'_>, entry: &Entry) -> rusqlite::Result<i64> {
-    // What is run again is remembered again.
+    // A line that is run again is remembered again.
     transaction.prepare_cached("DELETE FROM forgotten WHERE line = ?1")?.execute([hash(&entry.line)])?;
     put(transaction, entry, None, None)?;
     Ok(transaction.last_insert_rowid())
@@ -210,7 +213,7 @@ fn put(
         ])
 }
 
-/// The number of a word; none of the empty one.
+/// The number of a word; `None` for an empty word.
 fn word(transaction: &Transaction<'_>, value: &str) -> rusqlite::Result<Option<i64>> {
     if value.is_empty() {
         return Ok(None);

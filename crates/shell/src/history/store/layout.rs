@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the database looks like.
+//! The tables of the store's database.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,11 +12,11 @@ const FORMAT: Format = Format {
     // "Palh".
     mark: 0x5061_6c68,
     schema: 2,
-    // A thread of its own waits for it; other shells hold it for a millisecond at a time.
+    // The writer's thread waits, not the shell. Other shells hold the lock for a millisecond at a time.
     patience: Duration::from_secs(2),
 };
 
-/// Directories, hosts, users and sessions come again and again: they are words, once each.
+/// The values of directories, hosts, users and sessions repeat, so each is stored once, as a word.
 const TABLES: &str = "
 CREATE TABLE word (
     id    INTEGER PRIMARY KEY,
@@ -43,17 +43,18 @@ CREATE TABLE forgotten (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Makes the database in an empty file.
+/// Creates the database in an empty file.
 pub(super) fn make(path: &Path, remote: bool) -> Result<(), StoreError> {
-    // The journal for rolling back needs nothing but locks, which such file systems have.
+    // The rollback journal needs nothing but locks. Remote file systems have locks, but not the shared memory that WAL
+    // needs.
     FORMAT.make(path, if remote { "DELETE" } else { "WAL" }, TABLES)
 }
 
-/// What version 2 has beside version 1. What was there before has no context.
+/// The changes from version 1 to version 2. Entries from before have no context.
 const SECOND: &str = "ALTER TABLE entry ADD COLUMN context INTEGER REFERENCES word; PRAGMA user_version = 2;";
 
-/// Opens the database and sees whether it is one. Who may write brings one of an older version up to date. Says what the
-/// context of an entry `e` is read from, too.
+/// Opens the database and checks that it is a store. With write access, a database of an older version is upgraded.
+/// Also returns the SQL expression for the context of an entry `e`.
 pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, &'static str), StoreError> {
     let mut connection = FORMAT.open(path, access)?;
     let mut bring = || -> rusqlite::Result<&'static str> {
@@ -63,7 +64,7 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, &'s
         if access.contains(OpenFlags::SQLITE_OPEN_READ_ONLY) {
             return Ok("NULL");
         }
-        // All or nothing; who was faster has done it.
+        // One transaction: another process may upgrade the database first.
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if version(&transaction)? < 2 {
             transaction.execute_batch(SECOND)?;
@@ -72,8 +73,8 @@ pub(super) fn connect(path: &Path, access: OpenFlags) -> Result<(Connection, &'s
         Ok("e.context")
     };
     let context = bring().map_err(|source| StoreError::of("bring up to date", path, source))?;
-    // A look at every table's first page, so that damage is found here rather than in the middle of things. What is
-    // deleted is to be gone: its pages are written over.
+    // Reads every table's first page, so that damage is found here and not later. `secure_delete` overwrites the pages
+    // of deleted entries.
     let tables =
         "SELECT (SELECT max(id) FROM entry), (SELECT max(id) FROM word), (SELECT max(line) FROM forgotten)";
     connection

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes into the store comes out of it, and nothing else.
+//! The store returns exactly what was put into it.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -114,7 +114,7 @@ fn importing_twice_adds_nothing_and_what_is_new_is_added() {
     assert_eq!(store.import("zsh", &timed).unwrap(), 3);
     assert_eq!(store.import("zsh", &timed).unwrap(), 0);
     assert_eq!(store.import("atuin", &timed).unwrap(), 3, "another's are others");
-    // Without times it is the number of times that a line is there.
+    // Without times, the number of entries of a line decides.
     let untimed = [taken("ls", 7, false), taken("ls", 8, false)];
     assert_eq!(store.import("bash", &untimed).unwrap(), 2);
     let later =
@@ -141,7 +141,7 @@ fn what_was_deleted_is_gone_and_stays_away() {
         let bytes = std::fs::read(home.file().with_file_name(name)).unwrap_or_default();
         assert!(memchr::memmem::find(&bytes, secret.as_bytes()).is_none(), "it is still in {name}");
     }
-    // Who runs it again wants it again.
+    // If the user runs the line again, it is remembered again.
     store.add(&entry(secret, 3)).unwrap();
     assert!(!store.is_forgotten(secret).unwrap());
     store.add(&entry(secret, 4)).unwrap();
@@ -188,7 +188,7 @@ fn one_that_is_removed_while_open_is_made_again() {
     assert_eq!(lines(&home.open(), &Filter::default()), ["cd"]);
 }
 
-/// Beside others its turn may come later than anybody's shell would wait for.
+/// Beside other tests the store may be locked longer than a shell would wait.
 fn patiently<T>(mut task: impl FnMut() -> Result<T, StoreError>) -> T {
     for _ in 0..100 {
         match task() {

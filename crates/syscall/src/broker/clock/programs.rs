@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs are met at their first instruction, and their vDSO is hidden: they would read the host's clock in their own
-//! memory.
+//! Stops each new program at its first instruction and hides its vDSO. With the vDSO the program would read the
+//! host's clock in its own memory.
 //!
-//! Whoever is about to execute a program waits for the answer to its call meanwhile. So it is watched from before that
-//! answer to when the program stands ready, or the call has failed: at no other time is it anybody's tracee. Each has a
-//! thread of its own to watch it (see [`Tracee`]).
+//! A thread that is about to execute a program waits for the answer to its call. The broker traces the thread from
+//! before that answer until the program stands ready or the call has failed. At no other time does the broker trace
+//! it. Each traced thread has a watching thread of its own (see [`Tracee`]).
 
 use crate::broker::Shared;
 use crate::broker::report::Report;
@@ -14,17 +14,17 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// What is known of programs that begin.
+/// State about programs that start.
 #[derive(Default)]
 pub(crate) struct Programs {
-    /// The command has asked to be watched.
+    /// The command has asked to be traced.
     begun: AtomicBool,
-    /// The thread that has, until it has executed its program; 0: none.
+    /// The thread that asked, until it has executed its program. 0 means none.
     first: AtomicU32,
 }
 
 impl Programs {
-    /// Watches a thread that is about to execute a program, has the kernel make the call, and hides the vDSO.
+    /// Traces a thread that is about to execute a program, has the kernel make the call, and hides the vDSO.
     pub(in crate::broker) fn meet(&self, shared: &Arc<Shared>, call: &Notification) {
         let first = !self.begun.swap(true, Ordering::AcqRel);
         if !first && self.first.load(Ordering::Acquire) == call.thread {
@@ -35,7 +35,7 @@ impl Programs {
             let (shared, call) = (Arc::clone(shared), *call);
             move || if first { watch_first(&shared, &call) } else { watch(&shared, &call) }
         };
-        // Its filter is that of the worker which starts it.
+        // The new thread inherits the filter of the worker that starts it.
         if std::thread::Builder::new().stack_size(64 * 1024).spawn(watcher).is_err() {
             refuse(shared, call, Errno::AGAIN);
         }
@@ -46,8 +46,8 @@ fn refuse(shared: &Shared, call: &Notification, errno: Errno) {
     let _nobody_waits = shared.listener.answer(call.id, Reply::Error(errno));
 }
 
-/// Watches the command, which has asked for it, until it has executed its program. It can't be seized later: it is of
-/// its launcher's memory still.
+/// Traces the command, at its request, until it has executed its program. A later attach isn't possible: the process
+/// still shares the memory of its launcher.
 fn watch_first(shared: &Shared, call: &Notification) {
     let Some(programs) = &shared.programs else { return };
     let mut tracee = match Tracee::seize(call.thread) {
@@ -61,7 +61,7 @@ fn watch_first(shared: &Shared, call: &Notification) {
         if matches!(stop, Stop::Executed | Stop::Ended) {
             programs.first.store(0, Ordering::Release);
         }
-        // What can't go on has been killed, which is what is heard next.
+        // If the tracee can't continue, it was killed. The next wait reports that.
         let _killed = match stop {
             Stop::Executed => return prepare(shared, tracee),
             Stop::Ended => return,
@@ -76,28 +76,31 @@ fn watch_first(shared: &Shared, call: &Notification) {
 fn watch(shared: &Shared, call: &Notification) {
     let mut tracee = match Tracee::seize(call.thread) {
         Ok(tracee) => tracee,
-        // Whoever is traced by another inside can't be watched, and its program would see the host's clock.
+        // A thread that another process inside traces can't be attached. Its program would see the host's clock, so
+        // the call is refused.
         Err(errno) => return refuse(shared, call, errno),
     };
-    // Whatever comes of the call, it stops at the end. If it has been killed, that is what is heard.
+    // The tracee stops at the end of the call, whatever its result is. If it was killed, the wait below reports that.
     let _killed = tracee.interrupt();
-    // Without anybody who waits, the number may be another's by now, who isn't the sandbox's: its program is let alone.
+    // If the call no longer waits, the number may belong to a process outside this sandbox. Its program must stay
+    // unchanged.
     let waits = shared.listener.answer(call.id, Reply::Continue).is_ok();
     match tracee.wait() {
         Stop::Executed if waits => prepare(shared, tracee),
         Stop::Executed => drop(tracee.detach(0)),
-        // It has failed, or is to be made again.
+        // The call has failed, or the kernel will restart it.
         Stop::Asked | Stop::Group(_) | Stop::Call => drop(tracee.detach(0)),
         Stop::Signal(signal) => drop(tracee.detach(signal)),
         Stop::Ended => {}
     }
 }
 
-/// Lets a program begin, without its vDSO. One that can't be had so is ended: with this thread its tracee is.
+/// Lets a program start without its vDSO. If the vDSO can't be hidden, the program is ended: the kernel kills the
+/// tracee when this thread ends.
 fn prepare(shared: &Shared, tracee: Tracee) {
     match tracee.hide_vdso() {
         Ok(_hidden_or_none) => drop(tracee.detach(0)),
-        // It has been killed.
+        // The tracee was killed.
         Err(Errno::SRCH) => {}
         Err(errno) => {
             let report =

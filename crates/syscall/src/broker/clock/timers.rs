@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Timers that are set to a time of day.
+//! Sets timers that expire at a time of day.
 
 use super::{Clock, Nanoseconds, SECOND, TIMESPEC, TellsDay, nanoseconds, read_timespec, timespec};
 use crate::broker::caller::Caller;
@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 use std::sync::Arc;
 
-/// The size of a `struct itimerspec`: how often, and when first.
+/// The size of a `struct itimerspec`: the interval and the first expiry.
 const ITIMERSPEC: usize = 2 * TIMESPEC;
 
-/// `timerfd_settime` with a time, which the file's clock may tell.
+/// `timerfd_settime` with an absolute time, on a timer file whose clock may show the time of day.
 pub(super) fn set_file(ahead: Nanoseconds, caller: &Caller<'_>) -> Result<Outcome, Errno> {
     let number = caller.int(0);
     if number < 0 {
@@ -23,7 +23,7 @@ pub(super) fn set_file(ahead: Nanoseconds, caller: &Caller<'_>) -> Result<Outcom
     let told = caller
         .tells(&format!("fdinfo/{number}"))
         .map_err(|errno| if errno == Errno::NOENT { Errno::BADF } else { errno })?;
-    // Of another clock, or of no timer at all, the kernel says what is to be said.
+    // For another clock, or for a file that is no timer, the kernel gives the right result or error.
     if !matches!(clock_of_file(&told), Some(0)) {
         return Ok(Outcome::Continue);
     }
@@ -36,15 +36,15 @@ pub(super) fn set_file(ahead: Nanoseconds, caller: &Caller<'_>) -> Result<Outcom
     let before = timerfd_settime(&file, flags, &set)?;
     drop(file);
     if caller.argument(3) != 0 {
-        // How long it would have taken: no time of day.
+        // The time that was left: an interval, so no conversion.
         let before = [before.it_interval, before.it_value].map(|time| timespec(nanoseconds(&time)));
         caller.put(3, &before.concat())?;
     }
     Ok(Outcome::Value(0))
 }
 
-/// `timer_settime` with a time, which the timer's clock may tell. Such a timer is its process's alone: the caller sets
-/// it itself, to how long it is until then.
+/// `timer_settime` with an absolute time, on a timer whose clock may show the time of day. Only the process itself
+/// can set such a timer. So the broker makes the caller repeat the call with the time that remains until then.
 pub(super) fn set(clock: &Clock, worker: &Worker<'_>, caller: &Caller<'_>) -> Result<Outcome, Errno> {
     let tells = match clock_of_timer(&caller.tells("timers")?, caller.int(0)) {
         Some(0) => TellsDay::Realtime,
@@ -56,7 +56,7 @@ pub(super) fn set(clock: &Clock, worker: &Worker<'_>, caller: &Caller<'_>) -> Re
     let (interval, first) = (read_timespec(interval)?, shifted(read_timespec(first)?, clock.now(tells)));
     let from_now = [timespec(interval), timespec(first)].concat();
     let (shared, call) = (Arc::clone(worker.shared), *caller.call);
-    // Its filter is that of this worker.
+    // The new thread inherits the filter of this worker.
     std::thread::Builder::new()
         .stack_size(64 * 1024)
         .spawn(move || make_instead(&shared, &call, &from_now))
@@ -64,7 +64,7 @@ pub(super) fn set(clock: &Clock, worker: &Worker<'_>, caller: &Caller<'_>) -> Re
     Ok(Outcome::Later)
 }
 
-/// Has the caller of `timer_settime` make it without `TIMER_ABSTIME`, and with this time.
+/// Makes the caller of `timer_settime` repeat the call without `TIMER_ABSTIME` and with this time.
 fn make_instead(shared: &Shared, call: &Notification, from_now: &[u8]) {
     let answer = |errno| shared.listener.answer(call.id, Reply::Error(errno));
     let mut tracee = match Tracee::seize(call.thread) {
@@ -74,9 +74,9 @@ fn make_instead(shared: &Shared, call: &Notification, from_now: &[u8]) {
             return;
         }
     };
-    // If it has been killed, that is what is heard. No handler runs before it is stopped.
+    // If the tracee was killed, the wait below reports that. No signal handler runs before the tracee stops.
     let _killed = tracee.interrupt();
-    // If nobody waits, the caller was killed before, and this is another thread with its number.
+    // If the call no longer waits, the caller was killed, and another thread has its number.
     let is_caller = answer(Errno::OPNOTSUPP).is_ok();
     let signal = match tracee.wait() {
         Stop::Asked | Stop::Group(_) => 0,
@@ -85,13 +85,13 @@ fn make_instead(shared: &Shared, call: &Notification, from_now: &[u8]) {
     };
     let [timer, _flags, _time, before, ..] = call.arguments;
     if is_caller && let Ok(number) = u64::try_from(call.number) {
-        // Whoever can't be had to make it is told so: that is the answer it has.
+        // If the caller can't be made to repeat the call, it keeps the error that it got above.
         let _made = tracee.call(number, [timer, 0, 0, before, 0, 0], from_now, 2);
     }
     let _killed = tracee.detach(signal);
 }
 
-/// The time on the host's clock; 0 stays 0, which stops a timer.
+/// The time on the host's clock. 0 stays 0, which stops a timer.
 fn shifted(time: Nanoseconds, ahead: Nanoseconds) -> Nanoseconds {
     if time == 0 { 0 } else { (time - ahead).max(1) }
 }
@@ -101,13 +101,13 @@ fn split(time: Nanoseconds) -> Timespec {
     Timespec { tv_sec: word(time / SECOND), tv_nsec: word(time % SECOND) }
 }
 
-/// The clock of a timer's file, as `/proc/PID/fdinfo/NUMBER` tells it: `clockid: 0`.
+/// The clock of a timer file, from `/proc/PID/fdinfo/NUMBER`: `clockid: 0`.
 fn clock_of_file(told: &[u8]) -> Option<i32> {
     let text = core::str::from_utf8(told).ok()?;
     text.lines().find_map(|line| line.strip_prefix("clockid:"))?.trim().parse().ok()
 }
 
-/// The clock of a timer, as `/proc/PID/timers` tells it: `ID: 3`, and further on `ClockID: 0`.
+/// The clock of a timer, from `/proc/PID/timers`: `ID: 3`, and further on `ClockID: 0`.
 fn clock_of_timer(told: &[u8], timer: i32) -> Option<i32> {
     let text = core::str::from_utf8(told).ok()?;
     let mut lines = text.lines();
@@ -116,7 +116,7 @@ fn clock_of_timer(told: &[u8], timer: i32) -> Option<i32> {
 }
 
 impl Caller<'_> {
-    /// What `/proc` tells of it in a file.
+    /// Reads a file of the caller's `/proc` directory.
     fn tells(&self, name: &str) -> Result<Vec<u8>, Errno> {
         let of = |afresh| -> Result<Vec<u8>, Errno> {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -130,7 +130,7 @@ impl Caller<'_> {
                 }
             }
         };
-        // Another thread may have had the number before.
+        // The remembered thread may have ended, and this one got its number.
         of(false).or_else(|_gone| of(true))
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Calls that wait for a time of day, all in one thread.
+//! Holds the calls that wait for a time of day, all in one thread.
 //!
-//! It is looked every few milliseconds whether a signal has come for which the kernel would have ended the wait.
+//! The thread looks every few milliseconds whether a signal came for which the kernel would have ended the wait.
 
 use super::{Nanoseconds, TellsDay, host};
 use crate::broker::Shared;
@@ -12,23 +12,24 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Until the first look: most waits for a word are short. Each further time it is four times as long, up to [`LOOK`].
+/// The time until the first look: most waits for a futex word are short. Each further interval is four times as long,
+/// up to [`LOOK`].
 const FIRST_LOOK: Duration = Duration::from_micros(100);
 const LOOK: Duration = Duration::from_millis(5);
-/// After so long whoever waits for a word is told that it was woken, and asks again if it wasn't.
+/// After this time a caller that waits for a word is told that it was woken. If it wasn't, it waits again.
 const WORD: Duration = Duration::from_millis(10);
-/// The same for one that has asked again, and for waits for a time, which are never short.
+/// The same for a caller that waits again, and for waits for a time, which are never short.
 const LONG_LOOK: Duration = Duration::from_millis(10);
 const LONG_WORD: Duration = Duration::from_millis(50);
-/// From here on it is looked for signals, too, which takes ten times as long as to look at a word.
+/// After this time the thread also looks for signals, which takes ten times as long as a look at a word.
 const SIGNALS: Duration = Duration::from_millis(2);
 
-/// What is waited for. Times are the host's.
+/// What a call waits for. Times are the host's.
 #[derive(Clone, Copy)]
 pub(super) enum Until {
-    /// A time on one of its clocks.
+    /// A time on one of the host's clocks.
     Time { clock: TellsDay, time: Nanoseconds },
-    /// That a word isn't this value any more, at most until a time of day.
+    /// A change of a word from this value, at most until a time of day.
     Word { address: u64, value: u32, time: Nanoseconds },
 }
 
@@ -37,14 +38,14 @@ struct Wait {
     thread: u32,
     until: Until,
     began: Instant,
-    /// It isn't a short one.
+    /// The wait is not a short one.
     long: bool,
     look: Duration,
     next: Instant,
     doubts: Doubts,
 }
 
-/// Those that wait.
+/// All waiting calls.
 #[derive(Default)]
 pub(super) struct Waits(Arc<State>);
 
@@ -57,14 +58,14 @@ struct State {
 #[derive(Default)]
 struct Waiting {
     all: Vec<Wait>,
-    /// There is a thread for them.
+    /// A thread serves them already.
     served: bool,
-    /// Threads that were told they had been woken, and by which word they had waited: if they do so again they
-    /// weren't, and this wait is no short one.
+    /// Threads that were told they were woken, with the word that each waited for. If such a thread waits for the
+    /// same word again, the word hadn't changed, and the new wait is a long one.
     long: HashMap<u32, (u64, u32)>,
 }
 
-/// More threads than this aren't remembered.
+/// At most this many threads are remembered.
 const MOST_LONG: usize = 4096;
 
 impl State {
@@ -74,10 +75,10 @@ impl State {
 }
 
 impl Waits {
-    /// Has a call answered later.
+    /// Adds a call that is answered later.
     ///
     /// # Errors
-    /// `EAGAIN` without a thread to do it.
+    /// `EAGAIN` if the thread can't be started.
     pub(super) fn add(&self, shared: &Arc<Shared>, call: &Notification, until: Until) -> Result<(), Errno> {
         let now = Instant::now();
         let (call, thread) = (call.id, call.thread);
@@ -91,7 +92,7 @@ impl Waits {
         let left = until.left();
         if !waiting.served {
             let (state, shared) = (Arc::clone(&self.0), Arc::clone(shared));
-            // Its filter is that of the worker which starts it.
+            // The new thread inherits the filter of the worker that starts it.
             std::thread::Builder::new()
                 .stack_size(64 * 1024)
                 .spawn(move || serve(&state, &shared))
@@ -106,7 +107,7 @@ impl Waits {
     }
 }
 
-/// Answers calls when it is time, as long as there is a broker.
+/// Answers calls when it is time. Runs as long as the broker.
 fn serve(state: &State, shared: &Shared) {
     let mut waiting = state.waiting();
     loop {
@@ -125,7 +126,7 @@ fn serve(state: &State, shared: &Shared) {
                 }
                 long.insert(wait.thread, (address, value));
             }
-            // Fails when the caller was killed meanwhile.
+            // This fails if the caller was killed meanwhile.
             let _nobody_waits = shared.listener.answer(wait.call, answer);
             false
         });
@@ -142,14 +143,14 @@ fn serve(state: &State, shared: &Shared) {
 /// Why a wait has ended.
 #[derive(PartialEq, Eq)]
 enum Why {
-    /// Whatever it is, it is over.
+    /// The wait is over: the time came, the word changed, a signal came, or the caller is gone.
     Over,
-    /// Nothing has happened yet.
+    /// Nothing has happened yet, but the wait is long: the caller has to wait again.
     Long,
 }
 
 impl Until {
-    /// How long it is until the time, at most; 0 when it has come.
+    /// An upper bound for the time that remains; 0 when it is over.
     fn left(&self) -> Duration {
         let left = match *self {
             Self::Time { clock, time } => time - host(clock),
@@ -160,11 +161,11 @@ impl Until {
 }
 
 impl Wait {
-    /// The answer, if there is one now.
+    /// The answer, if the wait ends now.
     fn look(&mut self, shared: &Shared, now: Instant) -> Option<(Reply, Why)> {
         let over = |answer| Some((answer, Why::Over));
         if !shared.listener.is_waiting(self.call) {
-            // To nobody.
+            // The call no longer waits, so this answer reaches no caller.
             return over(Reply::Error(Errno::INTR));
         }
         let mut come = Reply::Value(0);
@@ -196,10 +197,10 @@ impl Wait {
     }
 }
 
-/// A word of a caller's memory.
+/// Reads a word of a caller's memory.
 ///
 /// # Errors
-/// `EFAULT` when there is none.
+/// `EFAULT` if the address isn't readable.
 pub(super) fn word(thread: u32, address: u64) -> Result<u32, Errno> {
     let mut bytes = [0; 4];
     match notify::read_memory(thread, address, &mut bytes)? {
