@@ -4,12 +4,12 @@
 //! Inside, the harness looks for the effect from the host's side and doesn't trust an exit code.
 //!
 //! The cases are data, in `tests/acceptance/*.toml` at the root of the repository. In reading order:
-//! [`case`] is the format of a case, [`file`] reads the files of cases, [`selection`] chooses the cases to run, [`feature`]
+//! [`case`] is the format of a case, [`mod@file`] reads the files of cases, [`selection`] chooses the cases to run, [`feature`]
 //! checks what the machine must have, [`person`] is the user that runs a case, [`tool`] confines it, [`patience`] is how
 //! long a test waits, [`process`] is one bounded run, [`programs`] finds our other programs, [`arena`] makes the directories
 //! of one run, [`look`] looks for an effect without a shell, [`trial`] is control and attack of one case, [`shared`] makes
 //! copies that every user can read, [`suite`] runs all cases for one user and [`report`] prints the table at the end.
-//! [`lines`] is for other suites that are tables.
+//! [`mod@lines`] is for other suites that are tables.
 #![forbid(unsafe_code)]
 
 pub mod arena;

@@ -3,7 +3,7 @@
 //! command is compared with itself as a control, and the effect of every run is verified. A launcher that fails is never
 //! shown as fast.
 //!
-//! In reading order: [`options`] is the command line. [`suite`] defines a suite, [`suites`] has all suites, and [`bench`] is
+//! In reading order: [`options`] is the command line. [`suite`] defines a suite, [`suites`] has all suites, and [`mod@bench`] is
 //! what they share. [`entry`], [`peers`] and [`template`] define the launchers and their command lines, [`workload`] the
 //! commands that they run, and [`proof`] how their isolation is checked. [`launch`] is one run; [`rounds`] and [`interleave`]
 //! are all runs. [`statistics`] and [`summary`] evaluate them, [`report`] shows the results, [`output`] writes them,

@@ -21,7 +21,7 @@
 //! - [`watch`]: what is refused and decided, as it happens; [`ps`]: which sandboxes run
 //! - [`completions`], [`man`], [`schema`]: files for packages and editors
 //! - [`situation`], [`verb`]: common code of these verbs: what they read, and how they answer
-//! - [`bench`]: executes the measuring suite
+//! - [`mod@bench`]: executes the measuring suite
 //! - [`output`], [`progress`]: messages and progress bars for people
 #![forbid(unsafe_code)]
 

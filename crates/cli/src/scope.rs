@@ -4,7 +4,6 @@
 //! - [`launch`]: runs a command in a scope of its own
 //! - [`events`]: shows what happens in scopes
 //! - [`listing`]: lists scopes, and what is in force
-//! - [`error`]: the errors
 
 mod events;
 mod launch;

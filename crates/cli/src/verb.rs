@@ -376,7 +376,7 @@ pub(crate) fn say_parse_errors(errors: &[ParseError]) {
 }
 
 /// Prints lines for people on standard output. Characters that control a terminal or are invisible are escaped. The
-/// caller escapes the line breaks in names ([`harmless`]).
+/// caller escapes the line breaks in names ([`palisade_text::harmless`]).
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_exactly(&harmless_lines(text))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parses path patterns: `~/x`, `./x`, `${runtime}/x`, `/abs`, `**/.env`.
 //!
-//! A pattern is checked when it is made, and expanded when a [`Context`](crate::Context) is known. A backslash makes
+//! A pattern is checked when it is made, and expanded when a [`Context`] is known. A backslash makes
 //! one of `* ? [ ] { } = $ ~ \` ordinary. Before any other character it stands for itself.
 
 use std::ffi::{OsStr, OsString};

@@ -7,8 +7,8 @@
 //! - [`ahead`]: keys that were typed before a prompt, for a shell that can't read them itself
 //! - [`proxy`]: the loop between the terminal and the shell
 //! - [`engine`]: the logic of that loop, without descriptors
-//! - [`key`], [`line`]: decode keys, and follow their effect on the shell's line
-//! - [`vt`], [`mark`], [`column`]: parse programs' output and the shell's reports, and follow the cursor
+//! - [`key`], [`mod@line`]: decode keys, and follow their effect on the shell's line
+//! - [`vt`], [`mark`], [`mod@column`]: parse programs' output and the shell's reports, and follow the cursor
 //! - [`foreground`]: which program has the terminal, and whether it runs elsewhere or as another user
 //! - [`links`]: turns addresses into links that can be clicked
 //! - [`chain`], [`modules`]: the modules

@@ -13,15 +13,15 @@ pub enum Passed {
     /// None.
     #[default]
     Nothing,
-    /// Those of [`Rules::connecting`].
+    /// Those of `Rules::connecting`.
     Connections,
-    /// Those of [`Rules::brokered`].
+    /// Those of `Rules::brokered`.
     Names,
-    /// Those of [`Rules::brokered`] and of [`Rules::with_datagrams`].
+    /// Those of `Rules::brokered` and of `Rules::with_datagrams`.
     Datagrams,
-    /// Those of [`Rules::learned`].
+    /// Those of `Rules::learned`.
     Used,
-    /// Those of [`Rules::learned`] and of [`Rules::with_datagrams`].
+    /// Those of `Rules::learned` and of `Rules::with_datagrams`.
     UsedAndDatagrams,
 }
 

@@ -64,7 +64,7 @@ impl ScopePrograms {
     /// Every live process that is marked in the table, and its scope. Removes the marks of dead processes and of closed
     /// scopes. One caller at a time, and no order meanwhile.
     ///
-    /// A scope is empty only if its [`Scope::ever`] is the same before and after this call, and `beyond` is 0: marks in
+    /// A scope is empty only if its [`ever`](super::state::Scope::ever) is the same before and after this call, and `beyond` is 0: marks in
     /// task storage aren't found here.
     ///
     /// # Errors

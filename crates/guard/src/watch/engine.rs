@@ -286,7 +286,7 @@ impl Engine {
         }
     }
 
-    /// Checks whether questions are read; the caller repeats this. If questions wait and none was read for [`UNREAD`],
+    /// Checks whether questions are read; the caller repeats this. If questions wait and none was read for `UNREAD`,
     /// another thread leads from then on, and the result is false.
     ///
     /// Reading a question makes the kernel open its file, which takes as long as the file's server needs.
