@@ -122,7 +122,7 @@ impl Drop for Arena {
     fn drop(&mut self) {
         for path in [&self.top, &self.shared] {
             if let Err(error) = remove(path) {
-                eprintln!("acceptance: {} stays behind: {error}", path.display());
+                eprintln!("acceptance: can't remove {}: {error}", path.display());
             }
         }
     }

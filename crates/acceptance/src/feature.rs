@@ -37,10 +37,10 @@ pub struct Features {
 #[derive(Debug, thiserror::Error)]
 pub enum FeatureError {
     /// `features.toml` can't be read.
-    #[error("read features.toml")]
+    #[error("can't read features.toml")]
     Read(#[source] std::io::Error),
     /// `features.toml` isn't valid.
-    #[error("parse features.toml")]
+    #[error("can't parse features.toml")]
     Parse(#[source] Box<toml::de::Error>),
     /// `PALISADE_TEST_HAS` names something unknown.
     #[error("PALISADE_TEST_HAS names {0:?}, which features.toml does not know")]
@@ -57,7 +57,7 @@ pub enum FeatureError {
         said: String,
     },
     /// The probe itself failed.
-    #[error("the probe of {name} neither found it nor found it absent: {said:?}")]
+    #[error("the probe of {name} failed: {said:?}")]
     Probe {
         /// The feature.
         name: String,

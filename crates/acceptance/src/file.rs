@@ -23,7 +23,7 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// A file isn't what it should be.
-    #[error("parse {path}")]
+    #[error("can't parse {path}")]
     Parse {
         /// The file.
         path: PathBuf,
@@ -31,7 +31,7 @@ pub enum LoadError {
         source: Box<toml::de::Error>,
     },
     /// A case isn't what it should be.
-    #[error("parse {name} in {path}")]
+    #[error("can't parse {name} in {path}")]
     Case {
         /// The file.
         path: PathBuf,

@@ -43,7 +43,7 @@ pub struct Person {
 #[derive(Debug, thiserror::Error)]
 pub enum PersonError {
     /// A command of Debian's package `passwd` can't be run.
-    #[error("run {command} (package passwd)")]
+    #[error("can't run {command} (package passwd)")]
     Run {
         /// The command.
         command: &'static str,
@@ -142,10 +142,10 @@ impl Drop for Person {
     fn drop(&mut self) {
         if self.made {
             if let Err(error) = lock_passwords().and_then(|_locked| remove(&self.name)) {
-                eprintln!("acceptance: user {} stays behind: {error}", self.name);
+                eprintln!("acceptance: can't remove user {}: {error}", self.name);
             }
         } else if let Err(error) = std::fs::remove_dir_all(&self.base) {
-            eprintln!("acceptance: {} stays behind: {error}", self.base.display());
+            eprintln!("acceptance: can't remove {}: {error}", self.base.display());
         }
     }
 }

@@ -46,7 +46,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.data) {
-            eprintln!("acceptance: {} stays behind: {error}", self.data.display());
+            eprintln!("acceptance: can't remove {}: {error}", self.data.display());
         }
     }
 }

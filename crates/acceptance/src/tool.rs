@@ -71,7 +71,7 @@ pub fn find_palisade() -> Result<PathBuf, String> {
         return if path.is_file() {
             Ok(path)
         } else {
-            Err(format!("PALISADE_BIN is {}, which is not there", path.display()))
+            Err(format!("PALISADE_BIN is {}, which doesn't exist", path.display()))
         };
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

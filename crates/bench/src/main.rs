@@ -143,7 +143,7 @@ fn measure(suite: &dyn Suite, options: Measure) -> Result<ExitCode, Fatal> {
     }
     let incomparable = bench.options.need_peers && !report.has_compared();
     if incomparable {
-        bench.say("palisade-bench: no peer could be compared with");
+        bench.say("palisade-bench: palisade was compared with no peer");
     }
     let no = !failures.is_empty() || incomparable || report.answer == Some(false);
     Ok(if no { ExitCode::from(NO) } else { ExitCode::SUCCESS })

@@ -73,7 +73,7 @@ fn what_fails_or_is_cut_is_no_figure() {
     // In its terminal, cat fails or prints less than it should.
     for (first, wanted) in [
         ("mkdir bin; printf '#!/bin/sh\\nexit 3\\n' > bin/cat", "ended with code 3 in palisade shell"),
-        ("mkdir bin; printf '#!/bin/sh\\nhead -c 999 text\\n' > bin/cat", "has printed"),
+        ("mkdir bin; printf '#!/bin/sh\\nhead -c 999 text\\n' > bin/cat", "printed only"),
     ] {
         let put = format!("{first}\nchmod +x bin/cat\nPATH=$PWD/bin:$PATH");
         let program = proxy(base.path(), &put);

@@ -115,7 +115,7 @@ impl GuardPrograms {
     pub fn declassify(&self, file: BorrowedFd<'_>) -> Result<(), Error> {
         match self.objects().delete(&file.as_raw_fd().to_ne_bytes()) {
             Err(error) if errno(&error) != Some(libc::ENOENT) => {
-                Err(Error::Map { operation: "delete", map: "objects", source: error })
+                Err(Error::Map { operation: "remove an entry of", map: "objects", source: error })
             }
             _ => Ok(()),
         }

@@ -10,16 +10,16 @@ use crate::class::ObjectClass;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel's types can't be read. Without them the programs can't be adapted to the kernel.
-    #[error("read the kernel's types (BTF)")]
+    #[error("can't read the kernel's types (BTF)")]
     Btf(#[source] libbpf_rs::Error),
     /// The hook is not in the kernel's types: an LSM without BPF, or a kernel older than 6.1.
     #[error("this kernel's LSM has no hook {0}")]
     Hook(&'static str),
     /// The embedded object is invalid.
-    #[error("open the embedded eBPF object")]
+    #[error("can't open the embedded eBPF object")]
     Open(#[source] libbpf_rs::Error),
     /// The kernel refused the programs.
-    #[error("load the eBPF programs{}", said(.log))]
+    #[error("can't load the eBPF programs{}", said(.log))]
     Load {
         /// The error's number, if it is known.
         errno: Option<i32>,
@@ -29,7 +29,7 @@ pub enum Error {
         source: libbpf_rs::Error,
     },
     /// A program couldn't be attached.
-    #[error("attach the eBPF program {program}")]
+    #[error("can't attach the eBPF program {program}")]
     Attach {
         /// Its name.
         program: String,
@@ -46,7 +46,7 @@ pub enum Error {
     #[error("the eBPF map {0} is missing")]
     Missing(&'static str),
     /// A map couldn't be read or written.
-    #[error("{operation} in the eBPF map {map}")]
+    #[error("can't {operation} the eBPF map {map}")]
     Map {
         /// What was tried.
         operation: &'static str,
@@ -56,7 +56,7 @@ pub enum Error {
         source: libbpf_rs::Error,
     },
     /// Another version of this program made the pins.
-    #[error("what is pinned below {} has layout {found}, this program's is {wanted}", .directory.display())]
+    #[error("the pins below {} have layout {found}, and this program needs layout {wanted}", .directory.display())]
     Layout {
         /// The directory of the pins.
         directory: PathBuf,
@@ -66,7 +66,7 @@ pub enum Error {
         wanted: u32,
     },
     /// An operation on the pins failed.
-    #[error("{operation} {}", .path.display())]
+    #[error("can't {operation} {}", .path.display())]
     Pin {
         /// What was tried.
         operation: &'static str,
@@ -76,7 +76,7 @@ pub enum Error {
         source: libbpf_rs::Error,
     },
     /// An operation on a file failed.
-    #[error("{operation} {}", .path.display())]
+    #[error("can't {operation} {}", .path.display())]
     File {
         /// What was tried.
         operation: &'static str,
@@ -86,7 +86,7 @@ pub enum Error {
         source: io::Error,
     },
     /// No descriptor of a task could be opened.
-    #[error("open task {task} by descriptor")]
+    #[error("can't open task {task} by descriptor")]
     Task {
         /// Its number.
         task: u32,
@@ -94,7 +94,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The kernel didn't run a program on request.
-    #[error("run the eBPF program {program}")]
+    #[error("can't run the eBPF program {program}")]
     Run {
         /// Its name.
         program: &'static str,
@@ -102,13 +102,15 @@ pub enum Error {
         source: io::Error,
     },
     /// The proof needs a mode in which accesses are judged.
-    #[error("prove that the programs are called: their mode is off")]
+    #[error("can't test whether the kernel calls the eBPF programs: their mode is off")]
     Off,
     /// The programs were called while they enforce, and didn't refuse a file that no process may execute.
-    #[error("prove that the programs are called: they were, and refused nothing")]
+    #[error("the kernel calls the eBPF programs, but they refused nothing")]
     NotRefused,
     /// No directory is suitable for the proof's file: all are mounted `noexec`.
-    #[error("prove that the programs are called: no directory in which a file may be executed")]
+    #[error(
+        "can't test whether the kernel calls the eBPF programs: every directory for the test file is mounted noexec"
+    )]
     NoPlace,
 }
 
@@ -116,22 +118,24 @@ pub enum Error {
 #[derive(Debug, thiserror::Error)]
 pub enum ClassifyError {
     /// It isn't a regular file with a name.
-    #[error("classify: it isn't a regular file with a name")]
+    #[error("can't classify the file: it isn't a regular file with a name")]
     NotAFile,
     /// Its file system may change files unseen by the kernel.
-    #[error("classify: the contents of its file system (type {0:#x}) may change unseen")]
+    #[error(
+        "can't classify the file: its file system (type {0:#x}) can change files without the kernel's notice"
+    )]
     FileSystem(u64),
     /// A process has it open for writing.
-    #[error("classify: it is open for writing")]
+    #[error("can't classify the file: it is open for writing")]
     Writer,
     /// It was changed, or opened for writing, while it was read.
-    #[error("classify as {0:?}: it was changed meanwhile")]
+    #[error("can't classify the file as {0:?}: it was changed meanwhile")]
     Changed(ObjectClass),
     /// Its file system has no leases, so writers can't be detected.
-    #[error("classify: take a lease")]
+    #[error("can't classify the file: can't take a lease")]
     Lease(#[source] io::Error),
     /// The file's attributes can't be read.
-    #[error("classify: read the file's attributes")]
+    #[error("can't classify the file: can't read its attributes")]
     Stat(#[source] io::Error),
     /// The map couldn't be written.
     #[error(transparent)]

@@ -309,7 +309,7 @@ impl GuardPrograms {
         let gone: Vec<Vec<u8>> = self.spared.keys().filter(|key| !wanted.contains(key)).collect();
         for key in gone {
             self.spared.delete(&key).map_err(|source| Error::Map {
-                operation: "delete",
+                operation: "remove an entry of",
                 map: "spared",
                 source,
             })?;
@@ -368,7 +368,7 @@ impl GuardPrograms {
     /// # Errors
     /// If the buffer can't be mapped.
     pub fn events<'a>(&'a self, mut callback: impl FnMut(Event) + 'a) -> Result<Events<'a>, Error> {
-        let failed = |source| Error::Map { operation: "listen", map: "events", source };
+        let failed = |source| Error::Map { operation: "listen to", map: "events", source };
         let mut builder = libbpf_rs::RingBufferBuilder::new();
         builder
             .add(&self.events, move |bytes: &[u8]| {
@@ -452,7 +452,7 @@ impl<'a> Events<'a> {
     /// # Errors
     /// If the wait fails.
     pub fn poll(&self, timeout: Duration) -> Result<(), Error> {
-        self.buffer.poll(timeout).map_err(|source| Error::Map { operation: "wait", map: "events", source })
+        self.buffer.poll(timeout).map_err(|source| Error::Map { operation: "poll", map: "events", source })
     }
 
     /// Passes on the events that are there, without waiting.

@@ -57,11 +57,7 @@ impl LearnPrograms {
         let object = listening(|| opened.load())?;
         let map = |name: &'static str| {
             let found = object.maps().find(|map| map.name() == name).ok_or(Error::Missing(name))?;
-            MapHandle::try_from(&found).map_err(|source| Error::Map {
-                operation: "hold on to the map",
-                map: name,
-                source,
-            })
+            MapHandle::try_from(&found).map_err(|source| Error::Map { operation: "open", map: name, source })
         };
         let (launchers, sessions, programs) = (map("launchers")?, map("sessions")?, map("programs")?);
         let mut links = Vec::new();

@@ -135,7 +135,7 @@ impl ScopePrograms {
         if let Some(marks) = marks {
             for mut map in opened.maps_mut().filter(|map| map.name() == "marks") {
                 map.set_max_entries(marks).map_err(|source| Error::Map {
-                    operation: "set the size",
+                    operation: "set the size of",
                     map: "marks",
                     source,
                 })?;
@@ -332,7 +332,7 @@ impl ScopePrograms {
     /// # Errors
     /// If a map can't be read or written.
     pub fn forget(&self) -> Result<(), Error> {
-        let failed = |source| Error::Map { operation: "forget", map: "totals", source };
+        let failed = |source| Error::Map { operation: "reset", map: "totals", source };
         let map = self.map("totals")?;
         if let Some(values) = map.lookup_percpu(&[0; 4], MapFlags::ANY).map_err(failed)? {
             let nothing: Vec<Vec<u8>> = values.iter().map(|value| vec![0; value.len()]).collect();
@@ -359,7 +359,7 @@ impl ScopePrograms {
         &'a self,
         mut callback: impl FnMut(Event) + 'a,
     ) -> Result<crate::guard::Events<'a>, Error> {
-        let failed = |source| Error::Map { operation: "listen", map: "events", source };
+        let failed = |source| Error::Map { operation: "listen to", map: "events", source };
         let mut builder = libbpf_rs::RingBufferBuilder::new();
         builder
             .add(self.map("events")?, move |bytes: &[u8]| {
@@ -396,7 +396,7 @@ impl ScopePrograms {
     fn remove(&self, name: &'static str, key: &[u8]) -> Result<(), Error> {
         match self.map(name)?.delete(key) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-                Err(Error::Map { operation: "remove", map: name, source: error })
+                Err(Error::Map { operation: "remove an entry of", map: name, source: error })
             }
             _ => Ok(()),
         }
@@ -424,7 +424,7 @@ fn fit(opened: &mut OpenObject, lacks: Lacks) -> Result<(), Error> {
             }
             _ => Ok(()),
         };
-        changed.map_err(|(map, source)| Error::Map { operation: "set what is lacking", map, source })?;
+        changed.map_err(|(map, source)| Error::Map { operation: "adapt", map, source })?;
     }
     Ok(())
 }

@@ -45,8 +45,8 @@ impl std::fmt::Display for Absence {
         f.write_str(match self {
             Self::NotRoot => "eBPF programs can only be loaded by root",
             Self::Refused => "the kernel refuses programs for its security hooks (lockdown, or a container)",
-            Self::NoTypes => "the kernel says nothing about its types (/sys/kernel/btf/vmlinux)",
-            Self::NoHook => "the kernel's security hooks take no programs",
+            Self::NoTypes => "the kernel doesn't describe its types (/sys/kernel/btf/vmlinux)",
+            Self::NoHook => "the kernel's security hooks accept no eBPF programs",
             Self::NotListed => "bpf is not among the kernel's security modules (lsm= on its command line)",
         })
     }

@@ -105,7 +105,7 @@ fn keep(answers: &Approvals<'_>, question: &Question) -> String {
     let Ok(target) = target.parse() else { return String::new() };
     match answers.allow(&target) {
         Ok(()) => format!(
-            "palisade: {target} is always allowed for {}\r\nhint: to take that back, remove its line from {}\r\n",
+            "palisade: {target} is always allowed for {}\r\nhint: to undo that, remove its line from {}\r\n",
             harmless(&answers.scope),
             harmless(&answers.file.to_string()),
         ),

@@ -28,7 +28,7 @@ enum KeepError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The user's state directory can't be found.
-    #[error("can't find where they are kept: {0}")]
+    #[error("can't find the store: {0}")]
     Place(crate::verb::Failure),
 }
 
@@ -61,31 +61,31 @@ impl<'p> Calls<'p> {
             Err(Changed { profile }) => {
                 return output::error(
                     &format_args!(
-                        "what was learned of system calls isn't kept: the program {} was changed or removed while it ran",
+                        "the learned system calls aren't saved: the program {} was changed or removed while it ran",
                         key::shown(&profile)
                     ),
                     Some(
-                        "palisade run --profile NAME --syscalls learn -- COMMAND…   # keeps calls by the profile",
+                        "palisade run --profile NAME --syscalls learn -- COMMAND…   # records calls under the profile",
                     ),
                 );
             }
         };
         if taught.overflowed {
             output::note(&format_args!(
-                "system calls of more than {PROGRAMS} programs aren't learned: learn another run of fewer"
+                "one run can learn from {PROGRAMS} programs at most: learn again with fewer programs"
             ));
         }
         let (profile, programs) = (&taught.profile, taught.programs);
         match keep(profile, &taught.calls) {
             Ok(new) if !quiet => output::note(&format_args!(
-                "{new} new system calls were learned for {:?}, of {programs} programs: palisade syscalls show {}",
+                "{new} new system calls were learned for {:?}, from {programs} programs: palisade syscalls show {}",
                 key::shown(profile),
                 quoted(profile)
             )),
             Ok(_new) => {}
             Err(error) => output::error(
-                &format_args!("what was learned of system calls isn't kept: {error}"),
-                Some("palisade syscalls list   # says whether what was kept before can be read"),
+                &format_args!("the learned system calls aren't saved: {error}"),
+                Some("palisade syscalls list   # shows whether the store can be read"),
             ),
         }
     }
@@ -123,7 +123,7 @@ fn always(profile: &str, program: &Program, host: Option<&Path>, call: Syscall) 
     let binary = identify(program, host);
     match keep(profile, &BTreeMap::from([(binary, BTreeSet::from([call]))])) {
         Ok(_new) => format!(
-            "palisade: {} is learned for {}\r\nhint: to take that back: palisade syscalls clean {}\r\n",
+            "palisade: {} is learned for {}\r\nhint: to forget all its calls: palisade syscalls clean {}\r\n",
             call.name(),
             harmless(&key::shown(profile)),
             harmless(&quoted(profile)),
@@ -140,8 +140,8 @@ fn wish(program: &Program, call: Syscall, profile: Option<&str>) -> Wish {
         program: if path.is_empty() { "a program".to_owned() } else { path.into_owned() },
         action: format!("call {}", call.name()),
         why: match profile {
-            Some(_) => "The system call wasn't learned of it.",
-            None => "The policy has it asked about.",
+            Some(_) => "This system call wasn't learned for the program.",
+            None => "The policy says to ask about this system call.",
         },
         scope: profile.map(|profile| format!("programs of {}", quoted(profile))),
     }

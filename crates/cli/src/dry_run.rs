@@ -71,7 +71,7 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
         line(&format!("  system calls that weren't learned for {profile}: {}", calls.words()));
     }
     if let Some(answers) = plan.broker.as_ref().and_then(|broker| broker.answers.as_ref()) {
-        line("answers of the policy's own:");
+        line("system call replies of the policy:");
         for words in answers.words() {
             line(&format!("  {words}"));
         }
@@ -111,12 +111,12 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
 fn describe_network(network: &Network<'_>, line: &mut dyn FnMut(&str)) {
     // A plan that was made or read has been decoded before.
     let rules = network.rules.get().unwrap_or_default();
-    line(&format!("network: filtered, {} where no rule speaks", rules.fallback));
+    line(&format!("network: filtered, {} if no rule matches", rules.fallback));
     for rule in &rules.rules {
         line(&format!("  {rule}"));
     }
     for port in &network.reach {
-        line(&format!("  port {port} is the host's"));
+        line(&format!("  port {port} of the host can be reached"));
     }
     for publish in &network.publish {
         let address = std::net::SocketAddr::new(publish.address, publish.host_port);
@@ -131,9 +131,9 @@ fn describe_network(network: &Network<'_>, line: &mut dyn FnMut(&str)) {
         }
     }
     if let Some(answers) = &network.answers {
-        line(&format!("  who is always allowed when asked about stands in {}", answers.file));
+        line(&format!("  saved approvals are in {}", answers.file));
     }
     for server in &network.dns {
-        line(&format!("  names are asked of {server}"));
+        line(&format!("  names are resolved by {server}"));
     }
 }

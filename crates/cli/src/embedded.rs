@@ -31,7 +31,7 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     }
     Some(serve(command, begun).unwrap_or_else(|error| {
         output::error(
-            &format_args!("can't launch for the program that started this one: {error}"),
+            &format_args!("can't launch a sandbox for the calling program: {error}"),
             Some("palisade run -- COMMAND…   # `embedded` is for programs that embed Palisade"),
         );
         FAILURE

@@ -26,9 +26,9 @@ fn words(explanation: &HostExplanation) -> String {
     let reason = rule.as_ref().and_then(|rule| rule.reason.clone());
     let address = match public {
         None if explanation.allowed && filtered && !is_loopback => Some(of_name(explanation)),
-        Some(false) if !is_loopback => {
-            Some("not of the public internet: it takes a rule of its own, `*` doesn't mean it".to_owned())
-        }
+        Some(false) if !is_loopback => Some(
+            "not an address of the public internet: it needs its own rule, `*` doesn't match it".to_owned(),
+        ),
         _ => None,
     };
     let lines = [
@@ -49,6 +49,8 @@ fn words(explanation: &HostExplanation) -> String {
 /// The further checks of the address that a name resolves to.
 fn of_name(explanation: &HostExplanation) -> String {
     let besides =
-        if explanation.addresses_have_rules { "; rules about addresses hold for it, too" } else { "" };
-    format!("where the name leads must be of the public internet, or have a rule of its own{besides}")
+        if explanation.addresses_have_rules { "; rules about addresses apply to it, too" } else { "" };
+    format!(
+        "the name must resolve to an address of the public internet, or to one with its own rule{besides}"
+    )
 }

@@ -121,7 +121,7 @@ enum LearnError {
     #[error(transparent)]
     Verify(#[from] verify::VerifyError),
     /// Learned system calls can't be read, or can't be given to the profile.
-    #[error("can't use the system calls that were learned for the profile: {0}")]
+    #[error("can't use the profile's learned system calls: {0}")]
     Calls(#[from] StoreError),
 }
 
@@ -134,7 +134,7 @@ impl LearnError {
             Self::Shipped { hint, .. } => hint,
             Self::Keep(_) => "palisade learn --output FILE -- COMMAND…",
             Self::Verify(_) => "palisade learn -- COMMAND…   # without --verify",
-            Self::Calls(_) => "palisade syscalls list   # says whether what was kept before can be read",
+            Self::Calls(_) => "palisade syscalls list   # shows whether the store can be read",
         };
         output::error(self, Some(hint));
     }
@@ -167,7 +167,7 @@ fn learn(
         Err(error) => return Ok(run::fail(&error)),
     };
     if first.trace.overflowed() {
-        output::note(&"more was used than is remembered: the profile lacks some of it");
+        output::note(&"the command used more than the trace can hold: the profile lacks a part of it");
     }
     let view = situation.loaded.policy.view().value.min(View::System);
     let base = situation.base(view)?;
@@ -320,7 +320,7 @@ fn unsuitable(options: &RunOptions) -> Result<(), LearnError> {
         return Err(LearnError::Option { option: "--plan", reason: "a plan has been made already" });
     }
     if Isolation::from(options.namespaces) == Isolation::InPlace {
-        let reason = "without namespaces there is nobody to watch it";
+        let reason = "without namespaces no process can receive the system calls";
         return Err(LearnError::Option { option: "--namespaces none", reason });
     }
     Ok(())

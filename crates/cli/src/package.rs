@@ -112,7 +112,7 @@ impl Options {
         if let Some(first) = selection.private.first() {
             let count = selection.private.len();
             let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
-            output::note(&format_args!("left out: {}{more}, as not everybody may read it", first.shown()));
+            output::note(&format_args!("left out: {}{more}: not every user may read it", first.shown()));
         }
         let failed = |source| PackageError::Write { path: output.to_owned(), source };
         let directory = output.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -155,7 +155,7 @@ impl<'s> Package<'s> {
             Verb::Info => {
                 let mut words = Info::of(&self.manifest, self.trailer, &self.file)?.words();
                 let place = self.store(&facts()?).place(&self.trailer.name());
-                let there = if place.exists() { "" } else { "not now, else " };
+                let there = if place.exists() { "" } else { "not yet; it will be in " };
                 words.push_str(&format!(
                     "  unpacked  {there}{}\n",
                     palisade_text::harmless(&place.to_string_lossy())

@@ -38,7 +38,7 @@ pub(crate) type Keep<'k> = &'k dyn Fn() -> String;
 enum Unsafe {
     #[error(transparent)]
     Halt(#[from] HaltError),
-    #[error("a pipe still holds what the command has printed, which would cover the question")]
+    #[error("a pipe still holds output of the command, which would cover the question")]
     Pipe,
 }
 

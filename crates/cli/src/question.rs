@@ -107,7 +107,7 @@ impl Wish {
              session   allow it until the command ends\r\n\
              {always}  \
              never     refuse it until the command ends\r\n\r\n\
-             Anything else refuses it this time; no answer in a minute is never.\r\n\r\n{}",
+             Anything else refuses it this time; no answer in a minute means never.\r\n\r\n{}",
             self.line(),
             self.why,
             if ready { READY } else { "" },

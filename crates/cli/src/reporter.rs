@@ -86,7 +86,8 @@ impl<'c> Reporter<'c> {
             LaunchEvent::Lost(count) => self.lost += count,
             LaunchEvent::Bus { which, why, last } => {
                 if !self.quiet {
-                    let then = if *last { "it stays away" } else { "the next connection tries again" };
+                    let then =
+                        if *last { "it isn't started again" } else { "the next connection starts it again" };
                     output::note(&format_args!("the filter of the {which} has ended: {why}; {then}"));
                 }
             }
@@ -94,7 +95,7 @@ impl<'c> Reporter<'c> {
             LaunchEvent::Unled(why) => {
                 if !self.quiet {
                     output::note(&format_args!(
-                        "connections can't be led to where names are checked (nftables: {why}): only programs that \
+                        "the transparent proxy is unavailable (nftables: {why}): only programs that \
                          use a proxy reach the network"
                     ));
                 }
@@ -102,13 +103,12 @@ impl<'c> Reporter<'c> {
             LaunchEvent::Unanswered(error) => {
                 output::error(error, error.hint().as_deref());
                 if !self.quiet {
-                    output::note(&"you are asked again about whom you always allow");
+                    output::note(&"saved approvals have no effect: you are asked about these hosts again");
                 }
             }
             LaunchEvent::NetworkEnded(why) => {
-                let text = format!(
-                    "nobody serves the network any more: {why}; every connection is refused from here on"
-                );
+                let text =
+                    format!("the network gateway has ended: {why}; every connection is refused from now on");
                 let object = Object::words("every connection");
                 let verdict = (Verdict::Refused, Mechanism::Gateway);
                 self.came_to((Operation::Connect, object), verdict, text, None);
@@ -122,13 +122,13 @@ impl<'c> Reporter<'c> {
                 let why = match why {
                     Some(Errno::LOOP) => "it is a symbolic link now".to_owned(),
                     Some(errno) => errno.to_string(),
-                    None => "the process that covers names was killed".to_owned(),
+                    None => "the mask refresher was killed".to_owned(),
                 };
                 let text = format!(
-                    "a hidden or protected name was replaced outside and couldn't be covered again: {why}; \
-                     everything inside has been ended"
+                    "a program outside replaced a hidden or protected name, and it can't be masked again: {why}; \
+                     every process inside was ended"
                 );
-                let hint = "palisade run --hide DIRECTORY …   # the directory rather than the file";
+                let hint = "palisade run --hide DIRECTORY …   # hide the directory instead of the file";
                 let object = Object::words("a covered name");
                 self.came_to(
                     (Operation::Read, object),
@@ -138,7 +138,7 @@ impl<'c> Reporter<'c> {
                 );
             }
             LaunchEvent::BrokerEnded => {
-                let text = "the broker has ended: whatever writes a name or connects fails from here on";
+                let text = "the broker has ended: calls that write names or connect fail from now on";
                 let hint = "palisade run --protect mounts …   # protects what exists, without a broker";
                 let object = Object::words("every call for the broker");
                 let verdict = (Verdict::Refused, Mechanism::Broker);
@@ -214,7 +214,7 @@ impl<'c> Reporter<'c> {
         self.calls.called(called, tell);
         if lost > 0 {
             output::note(&format_args!(
-                "there was no room for {lost} system calls: some may not have been learned; learn another run"
+                "{lost} system calls were lost: some of them may not be learned; learn from another run"
             ));
         }
     }
@@ -232,7 +232,7 @@ impl<'c> Reporter<'c> {
             return;
         }
         if self.lost > 0 {
-            output::note(&format_args!("{} more refusals came too fast to be heard", self.lost));
+            output::note(&format_args!("{} more refusals came too fast to be recorded", self.lost));
         }
         crate::repositories::tell(&self.repositories);
     }

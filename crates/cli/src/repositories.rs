@@ -21,7 +21,7 @@ fn lines(repositories: &Repositories) -> Vec<String> {
     let words = |(path, made): (&std::path::Path, Made)| match made {
         Made::Repository(tree) => format!("a repository was made inside: {}", shown(&tree)),
         Made::LeadsTo(target) => format!(
-            "{} was made inside and leads git to {}: look at what is there before you use git here",
+            "{} was made inside and leads git to {}: examine that directory before you use git here",
             shown(path),
             harmless(&target)
         ),
@@ -30,7 +30,7 @@ fn lines(repositories: &Repositories) -> Vec<String> {
     let more = found.count();
     if more > 0 {
         let least = if repositories.overflowed() { "at least " } else { "" };
-        lines.push(format!("and {least}{more} more that git would take for repositories"));
+        lines.push(format!("and {least}{more} more that git would use as repositories"));
     }
     lines
 }
@@ -69,7 +69,7 @@ mod tests {
         paths.iter().for_each(|path| made.note(path));
         let lines = lines(&made);
         assert_eq!(lines.len(), NAMED + 1);
-        assert_eq!(lines[NAMED], "and 7 more that git would take for repositories");
+        assert_eq!(lines[NAMED], "and 7 more that git would use as repositories");
     }
 
     #[test]
@@ -78,7 +78,7 @@ mod tests {
         let mut made = Repositories::default();
         paths.iter().for_each(|path| made.note(path));
         assert_eq!(made.remembered(), REMEMBERED);
-        let last = format!("and at least {} more that git would take for repositories", REMEMBERED - NAMED);
+        let last = format!("and at least {} more that git would use as repositories", REMEMBERED - NAMED);
         assert_eq!(lines(&made).last(), Some(&last));
     }
 }

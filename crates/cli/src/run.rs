@@ -157,8 +157,10 @@ fn prepare(
     let facts = &situation.facts;
     if let Some(path) = &options.plan {
         plan_file::confirm(path, facts, &plan)?;
-        let note =
-            format!("the plan is given by {}: the policy and these options make the same", path.display());
+        let note = format!(
+            "the plan comes from {}: the policy and these options make the same plan",
+            path.display()
+        );
         plan.notes.push(Cow::Owned(note));
     }
     if options.may_be_kept()

@@ -35,7 +35,7 @@ impl Trace {
         let account = UsageSummary::of(&self.trace, plan, plan, &facts.account.home, &Disk);
         output::say(&report(&account, &Givers::of(&facts)));
         if self.trace.overflowed() {
-            output::note(&"more was looked for than is remembered");
+            output::note(&"the command looked for more paths than the trace can hold");
         }
     }
 }
@@ -43,9 +43,11 @@ impl Trace {
 fn report(account: &UsageSummary, givers: &Givers) -> String {
     let mut out = String::new();
     if account.wanted.is_empty() {
-        out.push_str("palisade: trace: nothing was looked for that is on the host and not inside\n");
+        out.push_str("palisade: trace: the command looked for no path that is on the host and not inside\n");
     } else {
-        out.push_str("palisade: trace: looked for, not inside, and on the host:\n");
+        out.push_str(
+            "palisade: trace: paths that the command looked for, and that are on the host and not inside:\n",
+        );
     }
     for wanted in account.wanted.iter().take(LISTED) {
         let path = harmless(&wanted.path.to_string_lossy());

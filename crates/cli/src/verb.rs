@@ -72,7 +72,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Option(#[from] crate::run_options::OptionError),
     /// The user named nothing to explain.
-    #[error("nothing is named that is to be explained")]
+    #[error("no path, host or command is given to explain")]
     NothingAsked,
     /// A path can't be read.
     #[error("can't read {path:?}: {source}")]
@@ -133,7 +133,7 @@ pub(crate) enum Failure {
         what: &'static str,
     },
     /// The host has no system store.
-    #[error("there is no system's store of plans")]
+    #[error("the system store isn't enabled")]
     NoStore,
     /// There is no such account.
     #[error("there is no ordinary account {name:?} in /etc/passwd")]
@@ -174,7 +174,7 @@ pub(crate) enum Failure {
         name: String,
     },
     /// The definition replaces no other one.
-    #[error("{} {name:?} takes nobody's place", sort.name())]
+    #[error("{} {name:?} replaces no other", sort.name())]
     NothingToCompare {
         /// What it is.
         sort: Sort,
@@ -253,16 +253,18 @@ impl Failure {
                 Some("a name or an address: example.com, example.com:443, 10.0.0.1".to_owned())
             }
             Self::NothingAsked => Some("palisade explain PATH".to_owned()),
-            Self::DefinitionName { .. } => Some("no slash, no dot in front".to_owned()),
+            Self::DefinitionName { .. } => {
+                Some("use a name without a slash and without a leading dot".to_owned())
+            }
             Self::DefinitionExists { sort, name, .. } => {
                 Some(format!("palisade {} edit {name}", sort.name()))
             }
             Self::NotYours { sort, .. } | Self::NothingToCompare { sort, .. } => {
-                Some(format!("palisade {} list   # which there are, and whose", sort.name()))
+                Some(format!("palisade {} list   # lists all, and the layer of each", sort.name()))
             }
             Self::RootOnly { .. } => Some("sudo palisade …".to_owned()),
             Self::NoStore => Some("palisade store enable".to_owned()),
-            Self::Editor { .. } => Some("EDITOR=PROGRAM palisade profile edit NAME".to_owned()),
+            Self::Editor { .. } => Some("VISUAL=PROGRAM palisade profile edit NAME".to_owned()),
             Self::Layer(error) => error.hint(),
             Self::Plan(error) => error.hint(),
             Self::Store(error) => error.hint(),
@@ -277,7 +279,7 @@ impl Failure {
             Self::Registry(error) => error.hint(),
             Self::Package(error) => error.hint(),
             Self::NobodyToAsk => {
-                Some("palisade project allow --yes   # after reading what it grants".to_owned())
+                Some("the same command with --yes   # after you have read what it changes".to_owned())
             }
             _ => None,
         }

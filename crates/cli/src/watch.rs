@@ -199,7 +199,7 @@ fn watch(options: &Options) -> Result<(), Trouble> {
         printer.hold(daemon.news(&mut say), recorded.filter());
     }
     if options.no_follow && printer.printed() == 0 {
-        output::note(&format_args!("nothing that fits is recorded in {path:?}"));
+        output::note(&format_args!("no matching event is recorded in {path:?}"));
     }
     Ok(())
 }
@@ -230,7 +230,7 @@ fn look(recorded: &mut StoreFollower, printer: &mut Printer) -> Result<(), Troub
 /// Prints that there are no events yet.
 fn say_waiting(recorded: &StoreFollower, path: &Path) {
     if !is_recorded(recorded.filter()) {
-        output::note(&"waiting for what palisaded tells");
+        output::note(&"waiting for events from palisaded");
     } else if recorded.has_something() {
         output::note(&"waiting for refusals; for those before: palisade watch --all");
     } else {
@@ -242,9 +242,9 @@ fn say_waiting(recorded: &StoreFollower, path: &Path) {
 fn say(remark: Remark) {
     match remark {
         Remark::Missed(count) => palisaded::missed(count),
-        Remark::Unanswered => output::note(&"palisaded doesn't answer: what it has to tell isn't shown"),
+        Remark::Unanswered => output::note(&"palisaded doesn't answer: its events aren't shown"),
         Remark::Unreadable(error) => {
-            output::note(&format_args!("palisaded tells something that this palisade can't read: {error}"));
+            output::note(&format_args!("palisaded sent an event that this palisade can't read: {error}"));
         }
         Remark::Ended(kind) => {
             output::note(&format_args!("palisaded has ended: no events of the {kind} until it runs again"));

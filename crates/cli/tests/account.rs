@@ -85,7 +85,7 @@ fn profiles_and_options_are_the_accounts() {
     assert_eq!(run.ok(), user.name(), "{run:?}");
     for (name, said) in [
         ("no-such-account", "there is no account"),
-        ("root", "nobody to run as"),
+        ("root", "the account is root's"),
         ("", "there is no account"),
     ] {
         let run = job::finish(root.command(binary).args(["run", "--account", name, "--", "true"]));

@@ -249,7 +249,7 @@ fn mistakes_are_told_before_anything_starts() {
             ("{ call = \"prctl\", action = \"deny\", errno = \"EPREM\" }", "did you mean `EPERM`?"),
             (
                 "{ call = \"prctl\", when = \"arg0 is 1\", action = \"ask\" }",
-                "no condition on the arguments of `prctl`",
+                "invalid condition on the arguments of `prctl`",
             ),
             ("{ call = \"unlinkat\", action = \"allow\" }", "is judged by its path"),
             ("{ call = \"prctl\", action = \"denny\" }", "did you mean `deny`?"),
@@ -281,7 +281,7 @@ fn mistakes_are_told_before_anything_starts() {
         // Where no broker runs that could answer.
         profile(&place, "[process]\nrelease = \"5.0\"");
         told(&place, &["--namespaces", "none", "--protect", "off"], "pass")
-            .refused(125, &["without namespaces there is nobody to answer"]);
+            .refused(125, &["without namespaces no process can receive the system calls"]);
         // A reply that the filter gives without the broker works there, too.
         profile(
             &place,
@@ -319,7 +319,7 @@ fn a_question_is_asked_and_no_is_the_answer_of_nobody() {
         profile(&place, "[syscalls]\nanswers = [{ call = \"sched_rr_get_interval\", action = \"ask\" }]");
         let run = told(&place, &[], line);
         assert_eq!(run.out, "refused 1\nrefused 1\n", "{run:?}");
-        let why = "nobody allowed it, and the policy has it asked about";
+        let why = "the policy asks about this call, and no answer allowed it";
         assert!(
             run.err.contains("refused: syscall sched_rr_get_interval") && run.err.contains(why),
             "{run:?}"

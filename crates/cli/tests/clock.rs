@@ -353,7 +353,8 @@ fn mistakes_are_told_before_anything_starts() {
         }
         profile(&place, "\"2040-01-01\"", "");
         let in_place = ["--namespaces", "none", "--protect", "off"];
-        told(&place, &in_place, &["true"]).refused(125, &["without namespaces there is nobody to answer"]);
+        told(&place, &in_place, &["true"])
+            .refused(125, &["without namespaces no process can receive the system calls"]);
         let run = told(&place, &[&in_place[..], &["--best-effort"]].concat(), &["date", "+%Y"]);
         assert_ne!(run.ok(), "2040", "{run:?}");
         assert!(run.err.contains("aren't answered as the policy says"), "{run:?}");

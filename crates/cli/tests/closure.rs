@@ -166,7 +166,7 @@ fn what_cant_be_had_is_said() {
             .with_hint();
         place
             .run(&["--view", "closure", "--namespaces", "none"], &["true"])
-            .refused(125, &["nothing but the program's own files is there"])
+            .refused(125, &["only the program's own files are visible"])
             .with_hint();
         place.outside("rm ~/work/cut ~/work/none");
     }

@@ -310,7 +310,7 @@ fn the_whole_bus_is_there_if_somebody_says_so() {
         let run = world.python(&["--bus", "host"], &program);
         if place.is_root() {
             // Outside, root's command runs as another user, which the bus doesn't know.
-            assert!(run.code != 0 && run.err.contains("may not know the command"), "{run:?}");
+            assert!(run.code != 0 && run.err.contains("may refuse the command"), "{run:?}");
         } else {
             assert_eq!(run.ok(), "a b", "{run:?}");
         }
@@ -370,6 +370,9 @@ fn a_printed_plan_is_applied_as_it_is_printed() {
         let other = run.ok().replace("/usr/bin/xdg-dbus-proxy", "/usr/bin/xdg-dbus-other");
         assert_ne!(other, run.ok());
         place.write("plan.json", other);
-        world.python(&given, &program).refused(125, &["plan.json", "isn't what the policy"]).with_hint();
+        world
+            .python(&given, &program)
+            .refused(125, &["plan.json", "differs from the plan that the policy"])
+            .with_hint();
     }
 }

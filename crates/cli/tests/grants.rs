@@ -119,7 +119,7 @@ fn what_only_a_link_in_a_writable_tree_refuses_stops_the_launch() {
             assert!(place.sh(&[], line).out.contains("secret"), "{granted}");
             for option in ["--deny", "--hide", "--tmpfs"] {
                 let run = place.sh(&[option, out], line);
-                run.refused(125, &["can't keep to", "may move the link"]).with_hint();
+                run.refused(125, &["can't enforce", "may move the link"]).with_hint();
                 let hint = run.err.lines().find_map(|line| line.strip_prefix("hint: palisade run ")).unwrap();
                 assert!(hint.starts_with(&format!("{option} {keys} ")), "{hint}");
                 assert!(!place.sh(&[option, keys], line).out.contains("secret"), "{granted}");

@@ -85,8 +85,8 @@ fn what_is_wanted_is_said_and_not_granted() {
             "# \"~/.netrc\",   # by cat",
             "# \"~/kept\",   # by bash",
             "# \"~/other\",   # by bash",
-            "# \"~/.cache/tool\",   # 2 names written there in private and lost, by bash and mkdir",
-            "# \".git/hooks\",   # protected, and was to be changed",
+            "# \"~/.cache/tool\",   # 2 names written to a private directory and lost, by bash and mkdir",
+            "# \".git/hooks\",   # protected; the command tried to change it",
             "# \"/usr/lib\",   # by bash",
             "# With `palisade learn --net-default allow` the hosts are learned. It tried to reach:",
             "#   192.0.2.1:443, by bash",
@@ -188,7 +188,7 @@ fn a_command_that_fails_is_learned_as_far_as_it_came_and_its_code_kept() {
 fn wrong_options_are_errors_before_anything_starts() {
     for place in everybody() {
         for (options, words) in [
-            (&["--namespaces", "none"][..], &["--namespaces none", "nobody to watch"][..]),
+            (&["--namespaces", "none"][..], &["--namespaces none", "no process can receive"][..]),
             (&["--plan", "x"], &["--plan"]),
             (&["--name", "a/b"], &["profile's name"]),
             (&["--name", ".hidden"], &["profile's name"]),
@@ -298,7 +298,7 @@ fn refused_system_calls_stay_refused() {
         place.run(&["--profile", "q", "--syscalls", "learn"], &["python3", "-c", INTERVAL]).ok();
         let run = learn(&place, &["--profile", "p", "--name", "q", "--yes"], &["python3", "-c", INTERVAL]);
         let told =
-            "the system call sched_rr_get_interval was refused, and was learned for the profile before";
+            "the system call sched_rr_get_interval was refused, but it was learned for the profile before";
         assert!(run.err.contains(told), "{run:?}");
         // What was learned of it in this run becomes the profile's.
         let run =
@@ -318,7 +318,7 @@ fn a_system_call_that_the_profile_cannot_refuse_is_told() {
         let options = ["--syscalls", "enforce", "--name", "p", "--yes"];
         let run = learn(&place, &options, &["python3", "-c", INTERVAL]);
         assert_eq!(run.out, "refused\n", "{run:?}");
-        let told = "the system call sched_rr_get_interval was refused, and the profile has it made";
+        let told = "the system call sched_rr_get_interval was refused, and the profile allows it";
         assert!(run.err.contains(told), "{run:?}");
     }
 }

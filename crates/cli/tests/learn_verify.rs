@@ -59,7 +59,7 @@ fn what_only_the_second_run_needs_is_said_and_nothing_is_kept() {
         for (option, needs, said) in [
             ("--ro", "cat ~/data/x", "data/x couldn't be read by cat"),
             ("--rw", "echo y >~/data/y", "data couldn't be changed by sh"),
-            ("--rw", "mkdir -p ~/data; echo y >~/data/y", "data was written in private and lost"),
+            ("--rw", "mkdir -p ~/data; echo y >~/data/y", "data was written to a private directory and lost"),
         ] {
             let line = format!("if [ -e once ]; then {needs}; else touch once; fi; true");
             let [option, path] = data(&place, option);

@@ -134,8 +134,7 @@ fn what_programs_did_once_they_may_do_again() {
                 for (call, program) in [("getpriority", "/nice"), ("syncfs", "/sync")] {
                     let told = |line: &str| {
                         line.contains(&format!(": syscall {call} by "))
-                            && line
-                                .contains(&format!("{program}: it wasn't learned of the programs of {name}"))
+                            && line.contains(&format!("{program}: it wasn't learned for programs of {name}"))
                     };
                     assert!(refused.err.lines().any(told), "{name}: {call}: {refused:?}");
                 }
@@ -190,7 +189,7 @@ fn a_browser_does_again_what_it_did() {
     let other = "nice -n 5 true; sync -f /tmp";
     let refused = run(&place, "browser", &["--syscalls", "enforce", "--syscall-refusal", "kill"], other);
     let told = |line: &str| {
-        line.contains(": syscall syncfs by ") && line.contains("/sync: it wasn't learned of the programs")
+        line.contains(": syscall syncfs by ") && line.contains("/sync: it wasn't learned for programs")
     };
     assert!(refused.err.lines().any(told), "{refused:?}");
     place.assert_all_dead();

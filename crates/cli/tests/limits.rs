@@ -81,6 +81,6 @@ fn many_repositories_are_counted_and_some_named() {
             (0, 20),
             "{made:?}"
         );
-        assert!(made.err.contains("and at least 980 more that git would take for repositories"), "{made:?}");
+        assert!(made.err.contains("and at least 980 more that git would use as repositories"), "{made:?}");
     }
 }

@@ -109,7 +109,7 @@ fn without_a_terminal_it_is_said_that_nobody_could_be_asked() {
             alone.arg("--wait").arg(palisade.get_program()).args(palisade.get_args());
             let run = job::finish(&mut alone);
             assert_ne!(run.ok(), "0");
-            let said = "www.allowed.example:80 by curl: no rule allows it, and nobody could be asked: there is no terminal";
+            let said = "www.allowed.example:80 by curl: no rule allows it, and the user couldn't be asked: there is no terminal";
             assert!(run.err.contains(said), "{run:?}");
             assert!(run.err.contains("hint: palisade run --allow www.allowed.example:80 "), "{run:?}");
         }

@@ -319,7 +319,9 @@ impl Registry {
         let mut allowed = self.attempt(place, kit, Some(&rules));
         // In some networks the name server gives private addresses for public names. Each such address needs a rule of its own.
         for _each in &self.hosts {
-            let Some((_, hint)) = allowed.err.split_once("isn't of the public internet") else { break };
+            let Some((_, hint)) = allowed.err.split_once("isn't an address of the public internet") else {
+                break;
+            };
             let address = hint.split("--allow ").nth(1).and_then(|rest| rest.split(' ').next());
             rules.push(address.unwrap_or_default().to_owned());
             start = Instant::now();

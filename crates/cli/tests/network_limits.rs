@@ -167,7 +167,7 @@ fn without_descriptors_who_comes_is_refused_and_later_served_again() {
         );
         let watched = format!("{} watch --all --no-follow --json", bed.place.binary().display());
         let watched = bed.place.outside(&watched);
-        assert!(watched.contains("connections wait: "), "{watched}");
+        assert!(watched.contains("can't accept connections for now: "), "{watched}");
     }
 }
 

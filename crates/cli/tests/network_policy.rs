@@ -30,18 +30,18 @@ fn a_host_is_refused_and_the_command_that_permits_it_is_said() {
     assert_eq!(no.code, 1, "{no:?}");
     assert_eq!(
         no.out,
-        "example.com: no: the network is nothing but a loopback of its own (built in)\n  \
+        "example.com: no: the sandbox's network has only its own loopback interface (built in)\n  \
          to permit  palisade run --allow example.com -- COMMAND…\n"
     );
     // The proposed command works.
     let yes = palisade(&place, &["explain", "--allow", "example.com", "example.com"]);
     assert_eq!(yes.code, 0, "{yes:?}");
     assert!(yes.out.contains("example.com: yes: allow = \"example.com\" (command line)"), "{yes:?}");
-    assert!(yes.out.contains("must be of the public internet"), "{yes:?}");
+    assert!(yes.out.contains("must resolve to an address of the public internet"), "{yes:?}");
     for (words, code, expected) in [
         (&["https://example.com/x"][..], 1, "--allow example.com:443"),
-        (&["--net", "host", "10.0.0.1"], 0, "the network is the host's"),
-        (&["--allow", "*", "10.0.0.1:22"], 1, "isn't of the public internet"),
+        (&["--net", "host", "10.0.0.1"], 0, "uses the host's network"),
+        (&["--allow", "*", "10.0.0.1:22"], 1, "isn't an address of the public internet"),
         (&["--allow", "10.0.0.0/8:22", "10.0.0.1:22"], 0, "10.0.0.0/8:22"),
         (&["--allow", "10.0.0.0/8:22", "10.0.0.1:23"], 1, "to permit  palisade run --allow 10.0.0.1:23"),
         (&["--net-default", "ask", "example.com"], 1, "example.com: ask: "),
@@ -108,7 +108,7 @@ fn bad_values_are_refused_alike_in_files_and_options() {
             "allow = [\"https://example.com\"]",
             "a rule names a host: `example.com`",
         ),
-        ("--deny-host", "a*.com", "deny = [\"a*.com\"]", "`*` stands alone or in front"),
+        ("--deny-host", "a*.com", "deny = [\"a*.com\"]", "`*` must stand alone or at the start"),
         ("--allow", "example.com:0", "allow = [\"example.com:0\"]", "a port is a number from 1 to 65535"),
         ("--allow", "10.0.0.0/33", "allow = [\"10.0.0.0/33\"]", "no range of addresses"),
         ("--publish", "80/tcp", "publish = [\"80/tcp\"]", "[ADDRESS:][HOSTPORT:]PORT"),

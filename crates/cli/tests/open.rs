@@ -163,7 +163,7 @@ fn a_locked_home_is_for_one_at_a_time() {
         assert!(eventually(up));
         // It is locked before the command runs, and it runs soon.
         assert!(eventually(|| open(&place, &["app", "-c", "cat ~/x"]).code == 125));
-        open(&place, &["app"]).refused(125, &["another sandbox has the home"]).with_hint();
+        open(&place, &["app"]).refused(125, &["another sandbox uses the home"]).with_hint();
         profile(&place, "app", &body("wait"));
         let second = place
             .command(place.binary())
@@ -401,7 +401,7 @@ fn a_sandbox_ends_with_its_parent() {
         place.write("work/.palisade.toml", "schema = 1\n[hooks]\nparent = { command = [\"id\"] }\n");
         let run = job::finish(place.command(place.binary()).args(["project", "allow", "--yes"]));
         assert_ne!(run.code, 0);
-        assert!(run.err.contains("a project can't have programs run outside"), "{run:?}");
+        assert!(run.err.contains("a project file can't run programs outside the sandbox"), "{run:?}");
     }
 }
 
@@ -485,7 +485,7 @@ fn what_is_wrong_is_said_before_anything_starts() {
         open(&place, &["a"]).refused(125, &["profiles inherit in a circle: a > b > a"]);
         profile(&place, "app", &format!("{SHELL}[filesystem]\nrequire = [\"~/must\"]\n"));
         open(&place, &["app", "-c", "true"])
-            .refused(125, &["~/must isn't there", "app.toml:8 requires"])
+            .refused(125, &["~/must doesn't exist", "app.toml:8 requires"])
             .with_hint();
         place.write("must", "");
         assert_eq!(open(&place, &["app", "-c", "true"]).code, 0);
@@ -497,7 +497,7 @@ fn what_is_wrong_is_said_before_anything_starts() {
         profile(&place, "app", SHELL);
         let file = place.home.join(PROFILES).join("app.toml");
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
-        open(&place, &["app"]).refused(125, &["can't believe policy"]).with_hint();
+        open(&place, &["app"]).refused(125, &["refusing policy"]).with_hint();
         assert_eq!(open(&place, &["--home", "kept", "app"]).code, 125);
         assert_eq!(open(&place, &[]).code, 125);
     }

@@ -214,7 +214,7 @@ fn the_launchers_own_arguments_are_in_front() {
         let parcel = Parcel::shell(&place);
         let ask = |option: &str| parcel.run(&place, &[option]);
         let run = ask("--palisade-info");
-        for word in ["app", "/sh", "x86_64", "not now, else"] {
+        for word in ["app", "/sh", "x86_64", "not yet; it will be in"] {
             assert!(run.ok().contains(word), "{word} in {run:?}");
         }
         assert!(ask("--palisade-help").ok().contains("--palisade-remove"));

@@ -42,7 +42,7 @@ fn assert_same(place: &Place, options: &[&str]) {
         (planned.out.lines().count(), planned.code),
         "{options:?}"
     );
-    let said = format!("the plan is given by {}", plan.display());
+    let said = format!("the plan comes from {}", plan.display());
     assert!(planned.err.contains(&said) && !direct.err.contains(&said), "{options:?}: {planned:?}");
     // Printing a printed plan gives the same plan, except for its inputs.
     let again = place.run(&[&given[..], &["--dry-run", "--json"]].concat(), &["true"]);

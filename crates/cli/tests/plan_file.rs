@@ -45,8 +45,11 @@ fn an_edited_plan_gets_no_more_than_the_policy() {
             place.run(&[], &["/usr/bin/python3", "-c", &program]).ok();
             let run = place.sh(&["--plan", "plan.json"], &reaches);
             assert!(!run.out.contains("secret") && !ran.exists(), "{edit}: {run:?}");
-            run.refused(125, &["plan.json", "isn't what the policy and these options make", difference])
-                .with_hint();
+            run.refused(
+                125,
+                &["plan.json", "differs from the plan that the policy and these options make", difference],
+            )
+            .with_hint();
         }
         // The plan that the hint's command prints is accepted.
         print(&place, "work/plan.json", &[]);

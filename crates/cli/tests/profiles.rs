@@ -120,10 +120,10 @@ fn ones_own_are_made_edited_compared_and_removed() {
         let run = palisade(&place, "profile diff vim");
         assert_eq!(run.code, 1);
         assert!(run.out.contains("-features = [\"shell\"]\n+features = [\"python\"]"), "{run:?}");
-        palisade(&place, "profile diff mine").refused(2, &["takes nobody's place"]);
+        palisade(&place, "profile diff mine").refused(2, &["replaces no other"]);
         palisade(&place, "profile remove vim").refused(2, &["no terminal to ask on"]);
         let run = palisade(&place, "profile remove vim --yes");
-        assert!(run.err.contains("the one of the built in layer holds then"), "{run:?}");
+        assert!(run.err.contains("the one of the built in layer applies then"), "{run:?}");
         palisade(&place, "profile remove vim --yes").refused(2, &["there is no profile \"vim\" of yours"]);
         // One that says the same as the shipped one.
         place.write(&own("vim"), include_str!("../../sandbox/src/data/profiles/vim.toml"));

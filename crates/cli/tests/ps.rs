@@ -625,7 +625,10 @@ fn what_users_make_up_misleads_root_about_nobody_else() {
         run.err.contains(&format!("palisade-{other}\" isn't trusted: it belongs to user {uid}")),
         "{run:?}"
     );
-    assert!(run.err.contains("no directory") && run.err.contains("isn't a file of its own user"), "{run:?}");
+    assert!(
+        run.err.contains("no directory") && run.err.contains("isn't a regular file that only its user"),
+        "{run:?}"
+    );
     assert!(run.out.trim_end().ends_with("\n1"), "{run:?}");
 }
 

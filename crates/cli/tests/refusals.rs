@@ -29,7 +29,7 @@ fn a_directory_that_keeps_its_name_is_told() {
         place.outside("mkdir -p ~/work/a/conf; echo x >~/work/a/conf/key");
         let run = place.sh(&["--hide", "a/conf/key"], "mv a/conf a/moved");
         assert!(run.err.contains("busy"), "{run:?}");
-        let said = "work/a/conf by mv: the directory keeps its name: the policy has a rule about ";
+        let said = "work/a/conf by mv: the directory can't be renamed: the policy has a rule about ";
         assert!(run.err.contains(said) && run.err.contains("work/a/conf/key (broker)"), "{run:?}");
         let event = about(&place, "work/a/conf");
         assert_eq!((&event["operation"], &event["verdict"]), (&"write".into(), &"refused".into()));
@@ -40,7 +40,7 @@ fn a_directory_that_keeps_its_name_is_told() {
             let exchange =
                 "python3 -c 'import ctypes; ctypes.CDLL(None).syscall(316, -100, b\"b\", -100, b\"a\", 2)'";
             let run = place.sh(&["--hide", "a/conf/key"], &format!("mkdir b; {exchange}"));
-            assert!(run.err.contains("work/a by python3: the directory keeps its name"), "{run:?}");
+            assert!(run.err.contains("work/a by python3: the directory can't be renamed"), "{run:?}");
         }
         // What a policy says of it is explained, too.
         place.write(
@@ -114,7 +114,7 @@ fn what_is_covered_is_told() {
         for object in ["work/secret/made by mkdir", "work/key by sh"] {
             assert!(run.err.contains(object), "{object}: {run:?}");
         }
-        assert!(run.err.contains("the policy hides or denies what the host has there"), "{run:?}");
+        assert!(run.err.contains("the policy hides or denies the path"), "{run:?}");
         assert!(run.err.contains("hint: palisade explain --access write "), "{run:?}");
         assert_eq!(place.read("work/key"), "x\n");
     }

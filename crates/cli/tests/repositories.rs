@@ -21,7 +21,7 @@ fn it_is_protected_by_whoever_keeps_names() {
         mine(place);
         let run = place.sh(&[], ATTACK);
         assert_eq!(run.out, "oldmine/info/exclude\nmine/refs\n", "{run:?}");
-        assert!(run.err.contains("git takes a directory above it for a repository, and git runs"), "{run:?}");
+        assert!(run.err.contains("git treats a directory above it as a repository, and git runs"), "{run:?}");
         assert!(run.err.contains("palisade run --allow-name \".git/hooks\""), "{run:?}");
         // Mounts keep what is there.
         let run = place.sh(&["--quiet", "--protect", "mounts"], ATTACK);
@@ -47,7 +47,7 @@ fn what_makes_one_is_told_at_the_end_and_why_not() {
             run.err.contains("a repository was made inside: ") && run.err.contains("work/new\n"),
             "{run:?}"
         );
-        assert!(run.err.contains("with refs git would take the directory for a repository"), "{run:?}");
+        assert!(run.err.contains("with refs, git would treat the directory as a repository"), "{run:?}");
         assert!(run.err.contains("work/not/hooks/update"), "{run:?}");
         assert!(!place.work.join("not/refs").exists());
     }

@@ -40,8 +40,8 @@ fn what_a_model_says_is_explained() {
     let (output, said, noted) = classify(home.path(), &["--explain", LINE]);
     // There is no file yet.
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.starts_with("allow\n  model: left out: "), "{said}");
-    assert!(noted.contains("goes on without its model"), "{noted}");
+    assert!(said.starts_with("allow\n  model: not used: "), "{said}");
+    assert!(noted.contains("continues without its model"), "{noted}");
     std::fs::write(home.path().join("zzq.onnx"), onnx::logistic(LENGTH, &[(place(b"zzq"), 40.0)], -10.0))
         .unwrap();
     let (output, said, noted) = classify(home.path(), &["--explain", LINE]);
@@ -50,7 +50,7 @@ fn what_a_model_says_is_explained() {
     if cfg!(feature = "onnx") {
         assert_eq!((output.status.code(), noted.as_str()), (Some(1), ""), "{said}");
         assert!(said.starts_with("confirm\n") && said.contains("(model/score)"), "{said}");
-        assert!(said.ends_with("  model: 1.000, and asks from 0.750 on\n"), "{said}");
+        assert!(said.ends_with("  model: 1.000, asks from 0.750\n"), "{said}");
         assert_eq!(json["model"]["score"]["threshold"], 0.75, "{json}");
     } else {
         assert_eq!(output.status.code(), Some(0), "{said}");

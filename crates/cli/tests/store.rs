@@ -72,7 +72,7 @@ as '$P open app'
         "enabled 0",
         "system ls: ",
         "palisade: error: there is no profile \"own\"",
-        "isn't the system's, and on this host no other counts",
+        "isn't the system's, and this host allows only the system's policy",
         "palisade: error: only root can change the system's store",
         "/var/lib/palisade/plans: only the system's policy counts",
         "disabled 0",
@@ -103,7 +103,10 @@ $P store disable
     );
     let said = |wanted: &str| run.out.contains(wanted);
     assert!(said("secret before 0\n"), "{run:?}");
-    assert!(said("isn't what the policy and these options make") && said("\nenabled 125\n"), "{run:?}");
+    assert!(
+        said("differs from the plan that the policy and these options make") && said("\nenabled 125\n"),
+        "{run:?}"
+    );
     assert_eq!(run.out.matches("secret").count(), 2, "{run:?}");
     assert!(said("secret option 0\n"), "an option counts, as long as nothing is locked: {run:?}");
 }
@@ -133,7 +136,7 @@ kill $L
 "#,
     );
     let says = |wanted: &str| assert!(run.out.lines().any(|line| line.contains(wanted)), "{wanted}: {run:?}");
-    says("there is no system's store of plans");
+    says("the system store isn't enabled");
     says("own plans: 0, kept: 0");
     says("unknown user 2");
     says("refreshed 0");

@@ -32,7 +32,7 @@ const KILL: &[&str] = &["--syscalls", "enforce", "--syscall-refusal", "kill"];
 fn what_was_learned_may_be_called_and_nothing_else() {
     for place in everybody() {
         let run = python(&place, ENFORCE, PRIORITY);
-        run.refused(125, &["no system calls were ever learned for \"/usr/bin/python3"]).with_hint();
+        run.refused(125, &["no system calls were learned for \"/usr/bin/python3"]).with_hint();
         let run = python(&place, LEARN, PRIORITY);
         assert!(run.err.contains("new system calls were learned for \"/usr/bin/python3"), "{run:?}");
         assert!(run.err.contains("\", of 1 programs"), "{run:?}");
@@ -48,7 +48,7 @@ fn what_was_learned_may_be_called_and_nothing_else() {
             let told = "refused: syscall sched_rr_get_interval by /usr/bin/python3";
             assert!(
                 run.err.contains(told)
-                    && run.err.contains("it wasn't learned of the programs of /usr/bin/python3"),
+                    && run.err.contains("it wasn't learned for programs of /usr/bin/python3"),
                 "{run:?}"
             );
             let run = python(&place, KILL, INTERVAL);
@@ -107,7 +107,7 @@ fn a_program_is_not_its_name() {
         // A script that has the program itself make the call.
         place.outside("rm lp/python3; printf '#!/usr/bin/python3\nimport os; os.sched_rr_get_interval(0)\n' >lp/python3; chmod +x lp/python3");
         let other = run("enforce", "./lp/python3", INTERVAL);
-        other.refused(125, &["no system calls were ever learned for", "lp/python3 ("]).with_hint();
+        other.refused(125, &["no system calls were learned for", "lp/python3 ("]).with_hint();
         run("learn", "./lp/python3", INTERVAL).ok();
         assert_eq!(run("enforce", "python3", INTERVAL).code, 1, "a script");
         // Renamed, it is another program, too.
@@ -133,7 +133,7 @@ fn what_was_kept_by_a_name_is_taken_over_when_it_is_asked_for() {
         place.write("work/old.toml", exported);
         palisade(&place, &["syscalls", "import", "old.toml", "--profile", "python3"]).ok();
         let refused = python(&place, ENFORCE, PRIORITY);
-        refused.refused(125, &["ever learned for \"/usr/bin/python3"]);
+        refused.refused(125, &["no system calls were learned for \"/usr/bin/python3"]);
         let hint = refused.err.lines().find_map(|line| line.strip_prefix("hint: palisade ")).unwrap();
         assert!(hint.starts_with("syscalls merge python3 --into /usr/bin/python3"), "{hint}");
         let words: Vec<&str> = hint.split('#').next().unwrap().split_whitespace().collect();
@@ -336,13 +336,16 @@ fn without_namespaces_calls_are_refused_without_a_word() {
             let options = [&["--namespaces", "none", "--protect", "off"][..], more].concat();
             python(&place, &options, line)
         };
-        in_place(LEARN, PRIORITY).refused(125, &["without namespaces there is nobody to listen"]);
-        in_place(&["--syscalls", "ask"], PRIORITY).refused(125, &["nobody to listen"]);
+        in_place(LEARN, PRIORITY)
+            .refused(125, &["without namespaces no process can receive the system calls"]);
+        in_place(&["--syscalls", "ask"], PRIORITY).refused(125, &["no process can receive the system calls"]);
         assert_eq!(in_place(ENFORCE, PRIORITY).ok(), "0");
         assert_eq!(in_place(ENFORCE, INTERVAL).code, 1);
         // A plan that is kept for one program holds for no other.
         let other = [&["--namespaces", "none", "--protect", "off"][..], ENFORCE].concat();
-        place.run(&other, &["cat", "/dev/null"]).refused(125, &["ever learned for \"/usr/bin/cat\""]);
+        place
+            .run(&other, &["cat", "/dev/null"])
+            .refused(125, &["no system calls were learned for \"/usr/bin/cat\""]);
         // The filter's signal; it is the launcher's place that the command had taken.
         let code = in_place(KILL, INTERVAL).code;
         assert_eq!(-code & 0x7f, 31, "{code}");
@@ -359,7 +362,7 @@ fn without_a_terminal_no_is_the_answer() {
         assert_eq!(run.ok(), "0");
         let run = python(&place, &["--syscalls", "ask"], INTERVAL);
         assert_eq!(run.code, 1, "{run:?}");
-        assert!(run.err.contains("nobody allowed it to programs of /usr/bin/python3"), "{run:?}");
+        assert!(run.err.contains("no answer allowed it for programs of /usr/bin/python3"), "{run:?}");
         let run = python(&place, &["--syscalls", "ask", "--syscall-refusal", "kill"], INTERVAL);
         assert_eq!(run.code, 128 + 9, "{run:?}");
     }
@@ -416,7 +419,7 @@ fn a_store_that_cannot_be_used_is_no_permission() {
         }
         let run = python(&place, LEARN, PRIORITY);
         assert_eq!(run.ok(), "0");
-        assert!(run.err.contains("what was learned of system calls isn't kept"), "{run:?}");
+        assert!(run.err.contains("the learned system calls aren't saved"), "{run:?}");
         assert_eq!(std::fs::read(store).unwrap(), b"this is no database, as anybody can see");
     }
 }

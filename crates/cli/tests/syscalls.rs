@@ -162,7 +162,7 @@ fn a_name_that_is_unknown_is_answered_with_one_that_may_be_meant() {
     let home = Home::new();
     for (arguments, words) in [
         (&["show", "wbe"][..], "for the profile \"wbe\"; did you mean `web`?\nhint: palisade syscalls list"),
-        (&["show", "/usr/bin/none"], "of the binary \"/usr/bin/none\"\nhint: "),
+        (&["show", "/usr/bin/none"], "for the binary \"/usr/bin/none\"\nhint: "),
         (&["diff", "web", "flies"], "did you mean `files`?"),
         (&["merge", "wbe", "--into", "x"], "did you mean `web`?"),
         (&["export", "wbe"], "did you mean `web`?"),
@@ -253,11 +253,7 @@ fn import_says_what_it_leaves_out() {
     .unwrap();
     let answer = home.run(&["import", "oci.json", "--profile", "c"]);
     assert_eq!(answer.code, 0, "{}", answer.err);
-    assert!(
-        answer.err.contains("note: left out, no calls of this palisade's: `teleport`\n"),
-        "{}",
-        answer.err
-    );
+    assert!(answer.err.contains("note: left out, unknown to this palisade: `teleport`\n"), "{}", answer.err);
     assert!(answer.err.contains("kernels only): clone\n"), "{}", answer.err);
     assert_eq!(home.allowed("c"), ["bind"]);
     assert_eq!(
@@ -303,7 +299,7 @@ fn import_refuses_what_it_cannot_understand_and_changes_nothing() {
 fn clean_forgets_what_it_is_told_to() {
     let home = Home::new();
     let said = home.problem(&["clean", "web"]);
-    assert!(said.contains("no terminal to ask on\nhint: the same with --yes"), "{said}");
+    assert!(said.contains("no terminal to ask on\nhint: the same command with --yes"), "{said}");
     for wrong in [
         &["clean"][..],
         &["clean", "--yes"],

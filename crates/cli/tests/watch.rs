@@ -186,7 +186,7 @@ fn nothing_recorded_is_said_and_no_error() {
     let none = home.recorded(&[]);
     assert_eq!((none.code, none.out.as_str()), (0, ""), "{none:?}");
     assert!(
-        none.err.contains("nothing that fits is recorded in") && none.err.lines().count() == 1,
+        none.err.contains("no matching event is recorded in") && none.err.lines().count() == 1,
         "{none:?}"
     );
     assert!(!home.path().parent().unwrap().exists(), "who only looks makes nothing");

@@ -290,7 +290,7 @@ fn what_happens_is_followed_and_what_was_missed_is_said() {
     assert_eq!(next(&following.err), "palisade: note: 17 events came too fast to be shown");
     // What this version doesn't know is passed over.
     world.scope.acts.send(Act::Strange).unwrap();
-    assert!(next(&following.err).contains("palisaded tells something that this palisade can't read"));
+    assert!(next(&following.err).contains("palisaded sent an event that this palisade can't read"));
     world.scope.tell(exec(now(), 3, "/bin/three", Verdict::Killed));
     while !next(&following.out).contains("killed: /bin/three [") {}
     // It ends, and is followed again when it is there again.
@@ -329,7 +329,7 @@ fn a_palisaded_that_does_not_answer_is_waited_for_a_moment_only() {
     let begun = Instant::now();
     let answer = home.recorded(&[]);
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
-    assert_eq!(answer.err, "palisade: note: palisaded doesn't answer: what it has to tell isn't shown\n");
+    assert_eq!(answer.err, "palisade: note: palisaded doesn't answer: its events aren't shown\n");
     assert!(answer.code == 0 && answer.out.contains(" write /a: "), "{answer:?}");
 }
 

@@ -66,7 +66,7 @@ impl Alarms {
     pub(crate) fn clear(&self, trouble: Trouble) -> bool {
         let ended = self.all().remove(&trouble);
         if let Some(what) = &ended {
-            say(&format!("palisaded: no longer so: {what}"));
+            say(&format!("palisaded: alarm ended: {what}"));
         }
         ended.is_some()
     }

@@ -25,7 +25,7 @@ pub(crate) fn spots(lsm: bool) -> Vec<String> {
     if allowed && !lsm {
         spots.push(
             "a tmpfs that a user mounts in a user namespace isn't watched: sysctl user.max_user_namespaces=0 \
-             (sandboxes of ordinary users need them)"
+             (sandboxes of ordinary users need user namespaces)"
                 .into(),
         );
     }
@@ -37,20 +37,21 @@ pub(crate) fn spots(lsm: bool) -> Vec<String> {
         );
     }
     if number("/proc/sys/fs/protected_hardlinks").is_none_or(|value| value == 0) {
-        spots.push("anybody may link a trusted file to another name: sysctl fs.protected_hardlinks=1".into());
+        spots
+            .push("any user may link a trusted file to another name: sysctl fs.protected_hardlinks=1".into());
     }
     spots.push(
-        "programs in text that nothing marks as one (no #!, nothing that libmagic knows), given to an interpreter; \
-         shell scripts, unless rules = \"restrictive\""
+        "text files without a mark of a program (no #!, no type that libmagic knows), given to an interpreter; shell \
+         scripts, unless rules = \"restrictive\""
             .into(),
     );
     spots.push(
         if lsm {
-            "what was mapped before the guard began, memory that programs write code to themselves, and what a trusted \
-             interpreter is told on its command line"
+            "files that were mapped before the guard began, code that programs write to their own memory, and code on a \
+             trusted interpreter's command line"
         } else {
-            "what was open or mapped before the guard began, what is changed between its open and its use, and what a \
-             trusted interpreter is told on its command line"
+            "files that were open or mapped before the guard began, files that change between open and use, and code on a \
+             trusted interpreter's command line"
         }
         .into(),
     );

@@ -27,10 +27,10 @@ pub(crate) enum OtherCalls {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfinementError {
     /// The list of system calls can't be used.
-    #[error("the list of system calls: {0}")]
+    #[error("the list of system calls can't be used: {0}")]
     List(#[from] palisade_syscall::Error),
     /// The kernel refuses the filter.
-    #[error("the kernel doesn't take the filter of system calls: {0}")]
+    #[error("the kernel refuses the seccomp filter: {0}")]
     Install(#[from] Errno),
 }
 

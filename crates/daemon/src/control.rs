@@ -78,8 +78,8 @@ impl Talks for Guard {
             if request.changes() && peer.uid != 0 {
                 connection.send(&Response::Refused(Refusal {
                     class: "root-only".into(),
-                    message: "only root can ask this of the guard".into(),
-                    hint: Some("say it with sudo".into()),
+                    message: "only root can send this request to the guard".into(),
+                    hint: Some("run this command again with sudo".into()),
                 }))?;
                 continue;
             }

@@ -118,7 +118,7 @@ pub(crate) fn next<Q: DeserializeOwned, A: Serialize>(
         match connection.receive_within(Some(PATIENCE)) {
             Err(ProtocolError::Malformed(error)) => connection.send(&refused(Refusal {
                 class: "request".into(),
-                message: format!("can't understand what is asked: {error}"),
+                message: format!("can't understand the request: {error}"),
                 hint: Some("update palisade and palisaded to the same version".into()),
             }))?,
             other => return other,

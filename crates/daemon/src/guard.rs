@@ -151,7 +151,8 @@ impl Guard {
         if mounts.is_ok_and(|text| self.territory.look(&self.engine, &text, &watch)) {
             self.alarms.clear(Trouble::Mounts);
         } else {
-            let what = "the mounts can't be looked at, so what is new isn't watched: descriptors or memory are used up";
+            let what =
+                "the mounts can't be read, so new mounts aren't watched: descriptors or memory are used up";
             self.alarms.raise_once(Trouble::Mounts, what.to_owned());
             self.looks_again.store(true, Ordering::Relaxed);
             self.waker.wake();
@@ -169,7 +170,7 @@ impl Guard {
     fn follows<E: std::fmt::Display>(&self, followed: Result<(), E>) {
         match followed {
             Ok(()) => _ = self.alarms.clear(Trouble::Lsm),
-            Err(error) => self.alarms.raise(Trouble::Lsm, format!("bpf-lsm doesn't follow: {error}")),
+            Err(error) => self.alarms.raise(Trouble::Lsm, format!("bpf-lsm can't be updated: {error}")),
         }
     }
 
@@ -216,7 +217,7 @@ impl Guard {
         let before = self.engine.policy();
         let mechanisms = |policy: &Policy| (policy.settings.backend, policy.settings.on_death);
         if mechanisms(&before) != mechanisms(&policy) {
-            said.push_str("; backend and on-death are as they were until palisaded is started again");
+            said.push_str("; the new backend and on-death take effect when palisaded is restarted");
         }
         if enforce && !force {
             check_safety(&policy, &self.engine.trust(), &self.options)?;
@@ -265,12 +266,12 @@ impl Guard {
                 _ if !begins || !was_incomplete => {}
                 Ok(()) => {
                     self.engine.enforce(true);
-                    say("palisaded: the trust database is there: what the rules deny is refused from now on");
+                    say("palisaded: the trust database is ready: what the rules deny is refused from now on");
                 }
                 // The database is in force even if the rules aren't safe: an administrator needs it to find out why.
                 Err(error) => {
                     self.alarms
-                        .raise(Trouble::OnlySaid, format!("what the rules deny is only said: {error}"));
+                        .raise(Trouble::OnlySaid, format!("what the rules deny is only reported: {error}"));
                 }
             }
         }
@@ -283,7 +284,7 @@ impl Guard {
         let _one = self.changing();
         let Before { policy, enforcing } = before;
         if let Err(errno) = self.engine.replace(|in_force| in_force.policy = policy) {
-            let what = format!("what was tried can't be taken back ({errno}): nothing is refused any more");
+            let what = format!("the trial can't be reverted ({errno}): nothing is refused any more");
             self.alarms.raise(Trouble::Trial, what);
             self.engine.enforce(false);
             self.follow_mode();

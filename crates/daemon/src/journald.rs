@@ -44,7 +44,7 @@ impl Message {
             Priority::Alert
         } else if begins(&["error: ", "hint: "]) {
             Priority::Error
-        } else if begins(&["no longer so: "]) {
+        } else if begins(&["alarm ended: "]) {
             Priority::Notice
         } else {
             Priority::Information
@@ -145,7 +145,7 @@ mod tests {
         let of = |line: &str| Message::of_line(line.into()).priority;
         assert_eq!(of("palisaded: alarm: can't watch /x"), Priority::Alert);
         assert_eq!(of("palisaded: error: no rules"), Priority::Error);
-        assert_eq!(of("palisaded: no longer so: can't watch /x"), Priority::Notice);
+        assert_eq!(of("palisaded: alarm ended: can't watch /x"), Priority::Notice);
         assert_eq!(of("palisaded: 3 files are trusted"), Priority::Information);
     }
 

@@ -131,7 +131,7 @@ impl Ask for Asker {
         }
         let Some(kind) = told.ok().and_then(|name| Kind::told(&name)) else {
             say_of_users(
-                "palisaded: libmagic has ended, or took too long, at the beginning of a file, which is refused",
+                "palisaded: libmagic ended or took too long while it read the beginning of a file; the file is refused",
             );
             return Err(Untold::Failed);
         };
@@ -193,7 +193,7 @@ impl Nursery {
         let count = recv(&self.link, &mut said, RecvFlags::DONTWAIT).map_or(0, |(_, count)| count);
         match said.get(..count).unwrap_or_default() {
             READY => self.offer(kinds).map_err(|error| error.to_string()),
-            [] => Err("the process that asks libmagic doesn't begin".to_owned()),
+            [] => Err("the libmagic process doesn't start".to_owned()),
             reason => Err(String::from_utf8_lossy(reason).into_owned()),
         }
     }
@@ -271,11 +271,11 @@ fn begin() -> Result<(Magic, Vec<Instruction>), String> {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     })?;
-    let filter =
-        confined::kinds(Arch::NATIVE).map_err(|error| format!("the list of system calls: {error}"))?;
+    let filter = confined::kinds(Arch::NATIVE)
+        .map_err(|error| format!("the list of system calls can't be used: {error}"))?;
     // Needed to run each child as another user.
     crate::privileges::keep_only(CapabilitySet::SETUID | CapabilitySet::SETGID)
-        .map_err(|errno| format!("rights can't be given away: {errno}"))?;
+        .map_err(|errno| format!("can't drop capabilities: {errno}"))?;
     Ok((magic, filter.program))
 }
 

@@ -88,7 +88,7 @@ fn attend(service: &Service, connection: &mut Connection, peer: Peer) -> Result<
     let Some(process) = launcher(connection, peer) else {
         return connection.send(&Response::Refused(Refusal {
             class: "launcher".into(),
-            message: format!("the process {} that connected is gone", peer.pid),
+            message: format!("process {}, which connected, has ended", peer.pid),
             hint: None,
         }));
     };
@@ -201,7 +201,7 @@ impl Drop for Session<'_> {
         if self.open
             && let Err(error) = self.finish()
         {
-            say(&format!("palisaded: what user {} learned isn't cleared away: {error}", self.uid));
+            say(&format!("palisaded: can't remove the recorded system calls of user {}: {error}", self.uid));
         }
     }
 }

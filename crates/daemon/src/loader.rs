@@ -150,7 +150,7 @@ impl Drop for Loader {
 pub(crate) fn run() -> ExitCode {
     // Other processes with the same user number must not trace it.
     if let Err(errno) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        return failed(&format!("can't keep others out: {errno}"));
+        return failed(&format!("can't protect itself from other processes: {errno}"));
     }
     let Ok(mut socket) = io::stdout().as_fd().try_clone_to_owned().map(UnixStream::from) else {
         return failed("standard output is closed");
@@ -168,11 +168,11 @@ pub(crate) fn run() -> ExitCode {
     let previous = io::stdin().as_fd().try_clone_to_owned().map(File::from);
     let previous = previous.ok().and_then(|file| Base::from_file(file, Path::new("trust.db")).ok());
     if let Err(errno) = rustix::thread::set_no_new_privs(true) {
-        return failed(&format!("can't give away rights: {errno}"));
+        return failed(&format!("can't set no_new_privs: {errno}"));
     }
     let request = match order.request() {
         Ok(request) => request,
-        Err(error) => return failed(&format!("the filter: {error}")),
+        Err(error) => return failed(&format!("can't use the import filter: {error}")),
     };
     match loader::serve_loader(&request, previous.as_ref(), &mut socket) {
         Ok(()) => ExitCode::SUCCESS,

@@ -66,7 +66,7 @@ impl DecisionLog {
             }
             if second.0.elapsed() >= Duration::from_secs(1) {
                 if second.2 > 0 {
-                    say(&format!("palisaded: {} more decisions within a second weren't said", second.2));
+                    say(&format!("palisaded: {} more decisions in one second weren't logged", second.2));
                 }
                 second = (Instant::now(), 0, 0);
                 tries = TRIES;
@@ -109,7 +109,7 @@ fn tell_terminal(terminal: &str, event: &Event, tries: &mut u32) {
     let (rule, path) = (event.decided_by(), event.object.to_string());
     let (rule, path) = (shown(&rule), shown(&path));
     let text =
-        format!("\r\npalisade: may not {what} {path} ({rule})\r\nhint: palisade guard explain {path}\r\n");
+        format!("\r\npalisade: refused to {what} {path} ({rule})\r\nhint: palisade guard explain {path}\r\n");
     // Repeat, because the shell prints its own message at the same time, and the kernel lets only one of them write. But
     // limit the attempts, because a stopped terminal (Ctrl-S) accepts nothing for as long as its user likes.
     let mut rest = text.as_bytes();

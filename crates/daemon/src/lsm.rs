@@ -101,7 +101,7 @@ impl Lsm {
             }
             OnDeath::Closed => GuardPrograms::open(&pins).or_else(|error| {
                 say(&format!(
-                    "palisaded: alarm: what another palisaded pinned can't be used again, so it is made anew: {error}"
+                    "palisaded: alarm: can't reuse the eBPF programs that another palisaded pinned, loading new ones: {error}"
                 ));
                 pins.clear().map(|_| None)
             }).map_err(told)?,
@@ -127,7 +127,7 @@ impl Lsm {
             Self { programs, changing: Mutex::default(), pinned, taken_over, proof, told: Mutex::default() };
         lsm.label_own().map_err(|(path, error)| {
             format!(
-                "{} can't have a class ({}): what this host lives on would be refused",
+                "{} has no class ({}): the kernel would refuse files that this host needs",
                 path.shown(),
                 words(&error)
             )
@@ -139,11 +139,15 @@ impl Lsm {
     pub(crate) fn mechanism(&self) -> Mechanism {
         let mode = self.programs.mode();
         let because = match mode {
-            Ok(Mode::Off) => format!("nothing is judged until the trust database is there; {}", self.proof),
+            Ok(Mode::Off) => format!("nothing is judged until the trust database is ready; {}", self.proof),
             Ok(_) => self.proof.clone(),
             Err(ref error) => words(error),
         };
-        let because = if self.pinned { format!("{because}; it stays when the guard dies") } else { because };
+        let because = if self.pinned {
+            format!("{because}; the programs stay in force when palisaded dies")
+        } else {
+            because
+        };
         let in_force = matches!(mode, Ok(Mode::Enforce | Mode::Permissive));
         Mechanism { name: "bpf-lsm".into(), in_force, because }
     }
@@ -186,7 +190,7 @@ impl Lsm {
         let _one = self.changing();
         let grace = if self.pinned { Duration::from_secs(u64::from(u32::MAX)) } else { GRACE };
         if let Err(error) = self.programs.invalidate_after(grace) {
-            say(&format!("palisaded: alarm: labels of before can't be taken back: {}", words(&error)));
+            say(&format!("palisaded: alarm: earlier labels can't be invalidated: {}", words(&error)));
         }
     }
 
@@ -196,7 +200,7 @@ impl Lsm {
         if self.pinned
             && let Err(error) = self.programs.end_grace(GRACE)
         {
-            say(&format!("palisaded: alarm: labels of before can't be taken back: {}", words(&error)));
+            say(&format!("palisaded: alarm: earlier labels can't be invalidated: {}", words(&error)));
         }
     }
 
@@ -210,7 +214,7 @@ impl Lsm {
         let _one = self.changing();
         let ended = self.programs.set_mode(Mode::Off).and_then(|()| Pins::default().clear());
         if let Err(error) = ended {
-            say(&format!("palisaded: alarm: what is in force can't be removed: {}", words(&error)));
+            say(&format!("palisaded: alarm: the eBPF programs can't be removed: {}", words(&error)));
         }
     }
 
@@ -287,13 +291,13 @@ impl Lsm {
         let events = match events {
             Ok(events) => events,
             Err(error) => {
-                return self.tell_once(format!("refusals of bpf-lsm can't be told: {}", words(&error)));
+                return self.tell_once(format!("refusals by bpf-lsm can't be reported: {}", words(&error)));
             }
         };
         let mut lost = self.programs.losses().unwrap_or(0);
         while !stop.load(Ordering::Relaxed) {
             if let Err(error) = events.poll(POLL) {
-                self.tell_once(format!("refusals of bpf-lsm can't be told: {}", words(&error)));
+                self.tell_once(format!("refusals by bpf-lsm can't be reported: {}", words(&error)));
                 std::thread::sleep(POLL);
             }
             let now = self.programs.losses().unwrap_or(lost);
@@ -317,8 +321,8 @@ impl Label for Labels {
             Err(ClassifyError::Writer | ClassifyError::Changed(_) | ClassifyError::NotAFile) => false,
             Err(ClassifyError::FileSystem(kind)) => {
                 self.0.tell_once(format!(
-                    "what is on file systems of type {kind:#x} may change unseen: bpf-lsm refuses to execute it \
-                     (watch.exclude in guard.toml leaves a mount alone)"
+                    "files on file systems of type {kind:#x} may change without the kernel's notice: bpf-lsm refuses to \
+                     execute them (watch.exclude in guard.toml exempts a mount)"
                 ));
                 false
             }
@@ -386,10 +390,10 @@ fn prove(programs: &GuardPrograms, asked: Asked, directories: &[&Path]) -> Resul
     programs.set_mode(before).map_err(told)?;
     programs.set_matrix(&matrix(asked), Classes::Keep).map_err(told)?;
     match proof.map_err(told)? {
-        Proof::Refused => Ok("a file of ours that nobody may execute was refused to us".into()),
-        Proof::Seen => Ok("a file of ours that nobody may execute was noticed".into()),
+        Proof::Refused => Ok("the kernel refused to execute palisaded's test file".into()),
+        Proof::Seen => Ok("the kernel reported the exec of palisaded's test file".into()),
         Proof::NotCalled { listed: Some(false) } => Err(palisade_bpf::Absence::NotListed.to_string()),
-        Proof::NotCalled { .. } => Err("the kernel took the programs and doesn't call them".into()),
+        Proof::NotCalled { .. } => Err("the kernel loaded the eBPF programs, but doesn't call them".into()),
     }
 }
 
@@ -422,7 +426,7 @@ fn said(reported: &Reported) -> Judged {
         Reason::Writer => "open for writing",
         Reason::Unconfirmed => "being looked at",
         Reason::Stale => "opened under other rules",
-        Reason::Never => "nobody was asked about it, or it was changed since",
+        Reason::Never => "not judged yet, or changed since",
         Reason::Classified | Reason::Spared => "its class",
     };
     let operation = if reported.access == Access::Execute { Operation::Execute } else { Operation::Map };

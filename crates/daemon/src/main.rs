@@ -115,7 +115,7 @@ fn run(options: &options::Options) -> Result<(), guard::GuardError> {
             Ok(scopes) => Some(scopes),
             Err(error @ guard::GuardError::Scopes(_)) => return Err(error),
             Err(error) => {
-                saying::say(&format!("palisaded: alarm: no scopes: {error}"));
+                saying::say(&format!("palisaded: alarm: scopes are unavailable: {error}"));
                 None
             }
         },

@@ -52,7 +52,7 @@ fn write(said: &Receiver<Message>) {
     for message in said {
         let unsaid = queue.unsaid.swap(0, Ordering::Relaxed);
         if unsaid > 0 {
-            let lost = format!("palisaded: {unsaid} lines weren't said: nobody read what came before");
+            let lost = format!("palisaded: {unsaid} lines weren't logged: no process read the earlier lines");
             put(Message::of_line(lost));
         }
         put(message);
@@ -116,7 +116,7 @@ pub(crate) fn say_of_users(line: &str) {
         left_out
     };
     if left_out > 0 {
-        say(&format!("palisaded: {left_out} more lines of that kind weren't said"));
+        say(&format!("palisaded: {left_out} more lines of that kind weren't logged"));
     }
     say(line);
 }

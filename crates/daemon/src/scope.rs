@@ -91,7 +91,7 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
     let mut settings = Settings::read(&path)?;
     settings.depth = options.enforcement_depth.unwrap_or(settings.depth);
     if options.check {
-        say(&format!("palisaded: {} is understood", path.shown()));
+        say(&format!("palisaded: {} is valid", path.shown()));
     } else if !rustix::process::geteuid().is_root() {
         return Err(GuardError::RootOnly);
     }
@@ -104,14 +104,14 @@ pub(crate) fn begin(options: &Options) -> Result<Scopes, GuardError> {
     let listener = sockets::listen(&scopes.socket)?;
     // No part depends on learning in the kernel: without it, brokers learn.
     scopes.learning = learn::begin(scopes.socket.with_file_name("learn.sock"))
-        .map_err(|error| say(&format!("palisaded: nobody can have calls learned by the kernel: {error}")))
+        .map_err(|error| say(&format!("palisaded: learning by the kernel is unavailable: {error}")))
         .ok();
     let reload = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).map_err(GuardError::Begin)?;
     service.changed.wake_at(SIGHUP).map_err(GuardError::Begin)?;
     if !process::sees_first_namespace() {
         // A process that asks from outside this namespace has no number in it, so its request is refused.
-        service.alarm("palisaded doesn't run in the first process namespace: no scope can be had".into());
+        service.alarm("palisaded doesn't run in the initial PID namespace: scopes are unavailable".into());
     }
     service.take_over();
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {

@@ -133,7 +133,7 @@ pub(crate) fn run() -> ExitCode {
     match begin() {
         Ok(watch) => watch.keep(),
         Err(error) => {
-            say(&format!("palisaded: error: the standby can't begin: {error}"));
+            say(&format!("palisaded: error: the standby process: {error}"));
             saying::finish();
             ExitCode::FAILURE
         }
@@ -249,9 +249,11 @@ impl Watch {
         let pid = self.palisaded;
         let answered = match self.answer {
             OnStop::Open => "everything may be opened and executed",
-            OnStop::Closed => "what others than root may change is refused",
+            OnStop::Closed => "files that users other than root can change are refused",
         };
-        say(&format!("palisaded: alarm: palisaded (process {pid}) is stopped: {answered} until it goes on"));
+        say(&format!(
+            "palisaded: alarm: palisaded (process {pid}) is stopped: {answered} until palisaded continues"
+        ));
         say(&format!("hint: sudo kill -CONT {pid}"));
         while self.is_stopped() {
             self.answer_read();
@@ -259,7 +261,7 @@ impl Watch {
                 self.answer_next();
             }
         }
-        say("palisaded: no longer so: palisaded is stopped");
+        say("palisaded: alarm ended: palisaded is stopped");
     }
 
     /// Answers the questions that palisaded has read. The standby tries all of palisaded's descriptors: only the kernel

@@ -86,15 +86,15 @@ pub(crate) fn supervise(guard: &Guard) {
             kept_since = Some(Instant::now());
             engine.counts.stalls.one();
             say(
-                "palisaded: alarm: questions have been lying unread: the thread that reads waits for a file's server or a slow \
-                 disk; another thread reads on",
+                "palisaded: alarm: the kernel's questions wait unread: the thread that reads them waits for a file's server or a \
+                 slow disk; another thread continues",
             );
         }
         let now = engine.counts.lost.get();
         if now > lost.0 {
             lost = (now, Instant::now());
-            let what = "files are refused that can't be opened for palisaded, or not be looked at: descriptors or memory are \
-                        used up, or whoever serves them has ended";
+            let what = "palisaded refuses files that it can't open or examine: descriptors or memory are used up, or the server \
+                        of the files has ended";
             guard.alarms.raise_once(Trouble::Unread, what.to_owned());
         } else if lost.1.elapsed() > IDLE {
             guard.alarms.clear(Trouble::Unread);
@@ -107,12 +107,14 @@ pub(crate) fn supervise(guard: &Guard) {
             stalled = true;
             engine.counts.stalls.one();
             say(&format!(
-                "palisaded: alarm: a question has been waiting for {longest} ms ({at_work} threads at work)"
+                "palisaded: alarm: a question of the kernel has been waiting for {longest} ms ({at_work} threads at work)"
             ));
         }
         let is_kept = kept_since.is_some_and(|since: Instant| since.elapsed() > Duration::from_millis(END));
         if is_kept || longest > END && at_work >= THREADS {
-            say("palisaded: alarm: nothing is answered any more; ending, so that the host goes on unguarded");
+            say(
+                "palisaded: alarm: no thread answers the kernel any more; palisaded ends, and the host continues unguarded",
+            );
             saying::finish();
             std::process::abort();
         }
@@ -159,7 +161,7 @@ fn look_after(standby: &mut Option<Standby>, guard: &Guard, answer: OnStop) {
             }
             return;
         }
-        let what = "the process that stands by to answer when palisaded is stopped has ended".to_owned();
+        let what = "the standby process, which answers while palisaded is stopped, has ended".to_owned();
         guard.alarms.raise_once(Trouble::NoStandby, what);
     }
     match Standby::start() {
@@ -168,7 +170,8 @@ fn look_after(standby: &mut Option<Standby>, guard: &Guard, answer: OnStop) {
         }
         Err(error) => {
             *standby = None;
-            let what = format!("no process stands by to answer when palisaded is stopped: {error}");
+            let what =
+                format!("can't start the standby process, which answers while palisaded is stopped: {error}");
             guard.alarms.raise_once(Trouble::NoStandby, what);
         }
     }
@@ -185,7 +188,7 @@ fn look_after_kinds(nursery: &mut Option<Nursery>, begun: &mut Instant, guard: &
         }
         *nursery = None;
         let what =
-            "the process that asks libmagic has ended: palisaded tells kinds of files without it".to_owned();
+            "the libmagic process has ended: palisaded determines kinds of files without libmagic".to_owned();
         guard.alarms.raise_once(Trouble::NoKinds, what);
     }
     if begun.elapsed() < AGAIN {
@@ -195,8 +198,9 @@ fn look_after_kinds(nursery: &mut Option<Nursery>, begun: &mut Instant, guard: &
     match Nursery::start() {
         Ok(started) => *nursery = Some(started),
         Err(error) => {
-            let what =
-                format!("libmagic isn't asked, and palisaded tells kinds of files without it: {error}");
+            let what = format!(
+                "can't start the libmagic process, so kinds of files are determined without it: {error}"
+            );
             guard.alarms.raise_once(Trouble::NoKinds, what);
         }
     }

@@ -80,8 +80,8 @@ impl Territory {
                 Ok(()) => {
                     if mounts::is_served(mount) && !state.watched.contains_key(&device) {
                         say(&format!(
-                            "palisaded: {} is watched: whoever opens something there, and whoever then waits for an answer, \
-                             waits for its server",
+                            "palisaded: {} is watched: a process that opens a file there waits for the files' server, and \
+                             so do processes that wait for palisaded then",
                             point.shown()
                         ));
                     }
@@ -120,7 +120,7 @@ impl Territory {
     pub(crate) fn follow(look: impl Fn(), stop: &AtomicBool) {
         let Ok(file) = File::open("/proc/self/mountinfo") else {
             say(
-                "palisaded: alarm: /proc/self/mountinfo can't be read: what is mounted from now on isn't watched",
+                "palisaded: alarm: /proc/self/mountinfo can't be read: new mounts aren't watched from now on",
             );
             return;
         };

@@ -268,7 +268,7 @@ impl TrustUpdater {
             self.look_again();
         }
         if !self.wait(patience.min(MOST_PATIENCE), |todo| !todo.is_idle()) {
-            return Err("it is still being read".into());
+            return Err("palisaded is still reading them".into());
         }
         self.trouble().clone().map_or(Ok(()), Err)
     }
@@ -288,7 +288,8 @@ impl TrustUpdater {
     /// Keeps the database up to date until `stop`.
     pub(crate) fn keep(&self, guard: &Guard, stop: &AtomicBool) {
         if self.changes.is_none() {
-            let what = "changes of packages can't be heard of: palisade guard trust rebuild";
+            let what =
+                "changes of packages can't be watched: after each, run sudo palisade guard trust rebuild";
             guard.alarms.raise(Trouble::DeafToPackages, what.into());
         }
         // Read what changed while the guard didn't run.
@@ -449,7 +450,7 @@ impl TrustUpdater {
                     differing += 1;
                     if differing <= 20 {
                         let path = OsStr::from_bytes(&path).shown().to_string();
-                        say(&format!("palisaded: {path:?} isn't as its package says, and isn't trusted"));
+                        say(&format!("palisaded: {path:?} differs from its package, and isn't trusted"));
                     }
                 }
                 Event::Unreadable { .. }
@@ -459,7 +460,7 @@ impl TrustUpdater {
             }
         }
         if differing > 20 {
-            say(&format!("palisaded: {} more files aren't as their packages say", differing - 20));
+            say(&format!("palisaded: {} more files differ from their packages", differing - 20));
         }
         Ok(())
     }

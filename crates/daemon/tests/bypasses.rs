@@ -33,8 +33,8 @@ const fn refused(name: &'static str, script: &'static str) -> Way {
 const IN_MEMORY: &str = "programs in memory (memfd_create) can be executed";
 const NAMESPACE: &str = "a tmpfs that a user mounts in a user namespace isn't watched";
 const SERVED: &str = "file systems that a process serves";
-const TOLD: &str = "what a trusted interpreter is told on its command line";
-const UNMARKED: &str = "programs in text that nothing marks as one";
+const TOLD: &str = "code on a trusted interpreter's command line";
+const UNMARKED: &str = "text files without a mark of a program";
 
 /// `ran` is an untrusted program that prints `ran`. `library.so` prints it when it is loaded. `launch` is trusted, and
 /// makes system calls that a shell can't make.
@@ -172,7 +172,7 @@ const WAYS: &[Way] = &[
         fate: Known(
             "palisaded checks only the open",
             "start palisaded before any user logs in",
-            "what was open or mapped before the guard began",
+            "files that were open or mapped before the guard began",
         ),
     },
 ];

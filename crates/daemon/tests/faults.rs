@@ -103,7 +103,7 @@ fn what_users_say_is_no_line_of_the_log() {
     let said = log.lines().filter(|line| line.contains("forged")).count();
     // Ten lines in a second, and a line with the number of the others.
     assert!((1..=10 * seconds).contains(&said), "{said} lines in {seconds} s");
-    assert!(log.contains("more lines of that kind weren't said") || seconds == 2, "{log}");
+    assert!(log.contains("more lines of that kind weren't logged") || seconds == 2, "{log}");
     assert!(!log.lines().any(|line| line.starts_with("rule=1")), "{log}");
 }
 
@@ -225,7 +225,10 @@ fn who_serves_files_holds_up_nobody_else() {
         let path = format!("{point}/{name}");
         bed.wait("it is listed", |bed| bed.status().unwatched.iter().any(|(at, _)| *at == path));
         let why = bed.status().unwatched.into_iter().find(|(at, _)| *at == path).unwrap().1;
-        assert!(why.contains("who opens one waits") && !bed.status().watched.contains(&path), "{why}");
+        assert!(
+            why.contains("a process that opens one waits") && !bed.status().watched.contains(&path),
+            "{why}"
+        );
     }
     bed.run("./cat mirror/file").ok();
     // A program on a file system that isn't watched runs. The status reports that the file system isn't watched.
@@ -275,7 +278,7 @@ fn what_cannot_be_opened_for_the_guard_ends_nothing() {
     assert!(waiting.try_wait().unwrap().is_none(), "it waits for its server, and so does the guard");
     // Nothing in the bed can be opened now, until the guard notices that questions lie unread.
     assert!(took(|| drop(bed.run("./cat plain").ok())) < UNREAD);
-    bed.wait("it is said", |bed| bed.log().contains("another thread reads on"));
+    bed.wait("it is said", |bed| bed.log().contains("another thread continues"));
     for _ in 0..20 {
         assert!(took(|| drop(bed.run("./cat plain").ok())) < WAIT);
     }
@@ -387,7 +390,8 @@ fn an_alarm_ends_with_its_reason() {
     bed.launch();
     let alarms = |bed: &Bed| bed.status().alarms;
     bed.wait("it says why it doesn't enforce", |bed| {
-        matches!(bed.try_ask(&Request::Status), Some(Response::Status(status)) if status.alarms.iter().any(|alarm| alarm.contains("is only said")))
+        matches!(bed.try_ask(&Request::Status), Some(Response::Status(status))
+            if status.alarms.iter().any(|alarm| alarm.contains("is only reported")))
     });
     assert!(!bed.status().enforcing);
     bed.write(bed.config("guard.d/60-more.rules"), "nonsense\n");
@@ -398,7 +402,7 @@ fn an_alarm_ends_with_its_reason() {
     bed.signal("-HUP");
     bed.wait("it enforces, and nothing is wrong", |bed| bed.status().enforcing && alarms(bed).is_empty());
     bed.wait("it says so", |bed| {
-        bed.log().contains("palisaded: no longer so: what was read again is not in force")
+        bed.log().contains("palisaded: alarm ended: the reloaded settings are not in force")
     });
     bed.stop();
 }

@@ -117,7 +117,7 @@ fn a_terminal_that_others_write_to_is_told_of_each_refusal() {
     bed.run(&format!("SHELL=/bin/bash script -qfc '{inside}' '{}' >/dev/null", typescript.display()));
     let told = std::fs::read(&typescript).unwrap();
     let told = String::from_utf8_lossy(&told);
-    let found = told.matches("palisade: may not execute").count();
+    let found = told.matches("palisade: refused to execute").count();
     // With only one attempt for each, half of them would be lost.
     assert!(found + 1 >= COUNT, "{found}: {}", bed.log());
     bed.stop();

@@ -200,7 +200,7 @@ fn rules_that_would_stop_the_host() {
         "deny_audit perm=execute all : path=/usr/bin/bash\nallow perm=any all : all\n",
     );
     bed.launch();
-    bed.wait("it is told", |bed| bed.log().contains("what the rules deny is only said"));
+    bed.wait("it is told", |bed| bed.log().contains("what the rules deny is only reported"));
     bed.wait("it is in force", |bed| bed.status().trusted > 1000);
     assert!(!bed.status().enforcing);
     bed.run("/bin/bash -c true").ok();

@@ -77,7 +77,7 @@ fn nobody_waits_for_a_guard_that_is_stopped() {
             assert!(longest < WAIT + WAIT / 4, "{longest:?}");
         }
     }
-    assert!(bed.log().contains("no longer so: palisaded is stopped"), "{}", bed.log());
+    assert!(bed.log().contains("alarm ended: palisaded is stopped"), "{}", bed.log());
     bed.stop();
 }
 
@@ -95,7 +95,7 @@ fn a_guard_that_is_stopped_may_refuse_what_isnt_roots() {
     bed.run_as_user("cat plain; exec /bin/true").ok();
     bed.signal("-CONT");
     bed.wait("it is judged again", |bed| bed.run("cat users && ./own").worked());
-    assert!(bed.log().contains("what others than root may change is refused"), "{}", bed.log());
+    assert!(bed.log().contains("files that users other than root can change are refused"), "{}", bed.log());
     bed.stop();
 }
 

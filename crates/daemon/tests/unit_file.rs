@@ -41,7 +41,7 @@ fn the_guard_works_with_the_units_capabilities_alone() {
     let bounded = std::fs::read_to_string(format!("/proc/{}/status", bed.pid())).unwrap();
     let of = |key: &str| bounded.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim().to_owned();
     assert_eq!((of("CapBnd:"), of("NoNewPrivs:")), (of("CapPrm:"), "1".to_owned()));
-    assert!(!bed.log().contains("can't be given away"), "{}", bed.log());
+    assert!(!bed.log().contains("can't be dropped"), "{}", bed.log());
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn the_guard_works_without_the_units_devices_and_calls() {
     );
     let mut session = bed.command(0, "60", &["/bin/sh", "-c", &format!("cd \"$BED\"; {line}")]);
     let mut session = session.stdout(Stdio::null()).spawn().unwrap();
-    bed.wait("the terminal is told", |_| told().contains("palisade: may not execute"));
+    bed.wait("the terminal is told", |_| told().contains("palisade: refused to execute"));
     bed.write(bed.at("heard"), "");
     session.wait().unwrap();
     // If the kernel asks about devices, too, it opens them for the guard.

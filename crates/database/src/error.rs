@@ -86,7 +86,7 @@ impl StoreError {
             Self::Foreign { path, .. } => Some(format!("look at it, then: chown -h $(id -u) {path:?}")),
             Self::Writable { path, .. } => Some(format!("look at it, then: chmod go-w {path:?}")),
             Self::Kind { path, .. } => Some(format!("look at it, then: mv {path:?} {path:?}.old")),
-            Self::Newer { .. } => Some("use that palisade, which reads what this one wrote, too".to_owned()),
+            Self::Newer { .. } => Some("use the newer palisade, which can read it".to_owned()),
             _ => None,
         }
     }

@@ -97,11 +97,11 @@ fn filled(facts: &Facts, program: &str) -> Option<PathBuf> {
 /// Checks a profile's name: some names can't be used in files or on command lines.
 fn check(name: &str) -> Result<(), NameError> {
     let why = if name.starts_with('-') {
-        "its name would be taken for an option"
+        "its name would be read as an option"
     } else if name == "palisade" {
-        "a link of that name would be Palisade itself"
+        "a link with that name would run Palisade itself"
     } else if name.ends_with(".toml") {
-        "its name would be taken for a file's"
+        "its name would be read as a file name"
     } else if name.contains(['\u{2028}', '\u{2029}']) {
         "its name has a line separator in it"
     } else {

@@ -25,7 +25,7 @@ pub(crate) struct Binary(String);
 
 /// The path of Palisade can't be named.
 #[derive(Debug, thiserror::Error)]
-#[error("no desktop entry can start {path:?}: a path with {what} in it can't be written everywhere")]
+#[error("can't write a desktop entry that starts {path:?}: the path contains {what}")]
 pub struct BinaryError {
     path: String,
     what: &'static str,
@@ -36,7 +36,7 @@ impl Binary {
     /// path before it undoes `%%`. systemd doesn't support `$` there.
     pub(crate) fn new(path: &Path) -> Result<Self, BinaryError> {
         let refused = |what| BinaryError { path: path.to_string_lossy().into_owned(), what };
-        let text = path.to_str().ok_or_else(|| refused("bytes that are no UTF-8"))?;
+        let text = path.to_str().ok_or_else(|| refused("bytes that aren't UTF-8"))?;
         for (character, what) in [
             ('=', "="),
             ('%', "%"),

@@ -29,7 +29,7 @@ pub enum EntryError {
         name: &'static str,
     },
     /// It describes something else.
-    #[error("it describes no application, but: {kind:?}")]
+    #[error("its Type is {kind:?}, not \"Application\"")]
     NotApplication {
         /// Its `Type`.
         kind: String,

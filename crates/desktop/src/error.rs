@@ -30,7 +30,7 @@ pub enum DesktopError {
     #[error(transparent)]
     Name(#[from] NameError),
     /// Palisade can't find its own program.
-    #[error("can't find out which program this is: {source}")]
+    #[error("can't find Palisade's own program: {source}")]
     Myself {
         /// Why.
         source: std::io::Error,
@@ -45,7 +45,7 @@ pub enum DesktopError {
         home: PathBuf,
     },
     /// The text isn't a type of files.
-    #[error("{mime:?} is no type of files")]
+    #[error("{mime:?} isn't a file type (MIME type)")]
     Type {
         /// What was given.
         mime: String,
@@ -131,24 +131,26 @@ impl DesktopError {
                 Some(format!("look at it, then: chmod go-w {}", shown(path)))
             }
             ManifestError::Broken { file, .. } => Some(format!(
-                "mv {0} {0}.old   # then enable it again: files that are as they would be made count as made",
+                "mv {0} {0}.old   # then enable it again: unchanged files count as made by Palisade",
                 shown(file)
             )),
-            ManifestError::Busy { .. } => Some("lslocks -o COMMAND,PID,PATH   # says who".to_owned()),
+            ManifestError::Busy { .. } => {
+                Some("lslocks -o COMMAND,PID,PATH   # shows the process that holds it".to_owned())
+            }
             _ => None,
         };
         Some(match self {
             Self::Name(_) => {
-                "palisade profile list   # shows the profiles; one by another name can inherit it".to_owned()
+                "palisade profile list   # a profile with another name can inherit this one".to_owned()
             }
             Self::Binary(_) => {
                 "install -m 755 \"$(command -v palisade)\" /usr/local/bin/palisade   # then use that"
                     .to_owned()
             }
             Self::Home { home } => format!("mkdir -p {}", shown(home)),
-            Self::Type { .. } => "xdg-mime query filetype FILE   # says a file's".to_owned(),
+            Self::Type { .. } => "xdg-mime query filetype FILE   # prints the type of FILE".to_owned(),
             Self::NoEntry { again, .. } => format!("{again}   # makes one"),
-            Self::Entry { again, .. } => format!("{again}   # makes one that isn't from the system's"),
+            Self::Entry { again, .. } => format!("{again}   # makes a new entry without the system's"),
             Self::State { source } => return store(source),
             Self::Enable { source: InstallError::Foreign { path, .. }, again, .. } => format!(
                 "{again} --force   # keeps it as {}; palisade desktop disable puts it back",

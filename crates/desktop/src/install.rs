@@ -31,7 +31,7 @@ pub enum InstallError {
         by: String,
     },
     /// The file in the way can't be kept aside.
-    #[error("can't keep {path:?} aside: {aside:?} is there already")]
+    #[error("can't move {path:?} away: {aside:?} exists already")]
     Aside {
         /// What is in the way.
         path: PathBuf,

@@ -137,10 +137,10 @@ impl Manifest {
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// Other users could have written it.
-    #[error("can't believe the list of what was made: {0}")]
+    #[error("refusing the list of created files: {0}")]
     Distrusted(#[from] TrustError),
     /// It can't be read.
-    #[error("can't read the list of what was made: {0}")]
+    #[error("can't read the list of created files: {0}")]
     Read(#[from] FileError),
     /// The directory can't be read.
     #[error("can't read {directory:?}: {source}")]
@@ -151,7 +151,7 @@ pub enum ManifestError {
         source: std::io::Error,
     },
     /// The file isn't a manifest.
-    #[error("can't understand the list of what was made, {file:?}: {problem}")]
+    #[error("can't parse the list of created files, {file:?}: {problem}")]
     Broken {
         /// The file.
         file: PathBuf,
@@ -159,7 +159,7 @@ pub enum ManifestError {
         problem: String,
     },
     /// Another call is at work, or a call has stopped in the middle.
-    #[error("another `palisade desktop` is at work, or somebody else has locked {directory:?}")]
+    #[error("another `palisade desktop` is running, or another process has locked {directory:?}")]
     Busy {
         /// The locked directory.
         directory: PathBuf,
@@ -208,10 +208,13 @@ impl Store {
         let broken = |problem: String| ManifestError::Broken { file: file.clone(), problem };
         let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
         if manifest.schema != SCHEMA {
-            return Err(broken(format!("its form is {}, and this Palisade knows {SCHEMA}", manifest.schema)));
+            return Err(broken(format!(
+                "its schema is {}, and this Palisade reads {SCHEMA}",
+                manifest.schema
+            )));
         }
         if manifest.name != name {
-            return Err(broken(format!("it is that of {:?}", manifest.name)));
+            return Err(broken(format!("it belongs to {:?}", manifest.name)));
         }
         Ok(Some(manifest))
     }

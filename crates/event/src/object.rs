@@ -79,7 +79,7 @@ pub struct Device {
 
 /// Why a text is no device number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no device, which is MAJOR:MINOR")]
+#[error("{0:?} is not a device number (MAJOR:MINOR)")]
 pub struct ParseDeviceError(String);
 
 impl FromStr for Device {

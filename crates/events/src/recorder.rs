@@ -224,7 +224,7 @@ struct Writer {
 impl Writer {
     fn append(&mut self, events: Vec<Event>, notices: &mut Notices) {
         let Some(path) = self.path.clone() else {
-            return self.complain("there is no directory for it: set HOME or XDG_STATE_HOME", notices);
+            return self.complain("the state directory is unknown: set HOME or XDG_STATE_HOME", notices);
         };
         self.waiting.extend(events);
         if self.waiting.is_empty() || self.retry.is_some_and(|retry| Instant::now() < retry) {
@@ -270,7 +270,7 @@ impl Writer {
         };
         let appended = store.append(events);
         if let Some(aside) = store.take_aside() {
-            notices.note(&format!("the record of refusals was damaged; it is now {aside:?}"));
+            notices.note(&format!("the store of refusals was damaged and has been moved to {aside:?}"));
         }
         appended
     }

@@ -215,7 +215,7 @@ pub enum Wrong {
     },
     /// A blank in a value: fapolicyd drops what follows.
     #[error(
-        "`{name}` has a blank in its value, and fapolicyd doesn't see what follows it\nhint: write `{name} = {joined}` if all of it is meant"
+        "`{name}` has a blank in its value, and fapolicyd ignores the rest\nhint: write `{name} = {joined}` to keep all of it"
     )]
     Blank {
         /// The option.
@@ -224,7 +224,7 @@ pub enum Wrong {
         joined: String,
     },
     /// A path that isn't absolute.
-    #[error("`{}` isn't a mount point's path\nhint: write it as /proc/mounts does, from `/` on", .0.shown())]
+    #[error("`{}` isn't a mount point's path\nhint: write the absolute path, as in /proc/mounts", .0.shown())]
     Relative(PathBuf),
     /// A format without the colon.
     #[error("`syslog_format` has no `:` between the subject's fields and the object's\nhint: {0},:,path")]

@@ -369,7 +369,7 @@ fn own(head: &[u8]) -> Kind {
 #[derive(Debug, thiserror::Error)]
 pub enum KindError {
     /// `fstat` failed.
-    #[error("can't tell what the file is: {0}")]
+    #[error("can't determine the file's kind: {0}")]
     Stat(rustix::io::Errno),
     /// libmagic can't be used.
     #[cfg(feature = "libmagic")]

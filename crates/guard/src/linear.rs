@@ -174,7 +174,7 @@ impl Step {
             }
             Mismatch::Object(index) => {
                 if rules.needs_untrusted_object(rule, index) && facts.trusted() {
-                    "object path: beside the subject's `untrusted` it takes untrusted files, this is trusted"
+                    "object path: with the subject's `untrusted` it matches untrusted files; this file is trusted"
                         .to_owned()
                 } else {
                     let (name, found) = object_found(&rule.object[index], facts);
@@ -248,9 +248,7 @@ fn object_found(field: &ObjectField, facts: &dyn Facts) -> (&'static str, String
                 ObjectText::Path | ObjectText::Dir => text_of(facts.path()),
                 ObjectText::Device => text_of(facts.device()),
                 ObjectText::Kind => facts.kind().to_owned(),
-                ObjectText::Hash => {
-                    facts.hash().unwrap_or("not readable, or of more than 512 MiB").to_owned()
-                }
+                ObjectText::Hash => facts.hash().unwrap_or("not readable, or larger than 512 MiB").to_owned(),
             },
         ),
     }

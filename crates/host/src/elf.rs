@@ -238,7 +238,7 @@ fn parse_as<'d, H: FileHeader<Endian = Endianness>, R: ReadRef<'d>>(data: R) -> 
             let into = strings.checked_sub(start).filter(|into| *into < size)?;
             segment.p_offset(endian).into().checked_add(into)
         })
-        .ok_or(Problem::Damaged("where its strings are"))?;
+        .ok_or(Problem::Damaged("the place of its strings"))?;
     let end = strings.saturating_add(value(elf::DT_STRSZ).unwrap_or(u64::MAX));
     let string = |offset: u64| {
         let start = strings.checked_add(offset).filter(|start| *start < end);

@@ -41,7 +41,7 @@ pub struct Needs {
 #[derive(Debug, thiserror::Error)]
 pub enum NeedsError {
     /// The program or its interpreter doesn't exist or can't be executed.
-    #[error("there is no program {name:?} to be found{}", needed_by(.by))]
+    #[error("can't find the program {name:?}{}", needed_by(.by))]
     NotFound {
         /// Its name or path.
         name: OsString,
@@ -375,14 +375,11 @@ mod tests {
         let error =
             |name: &str, text: &str| needs(&script(directory.path(), name, text)).unwrap_err().to_string();
         let said = error("a", "#!/no/such\n");
-        assert!(
-            said.starts_with("there is no program \"/no/such\" to be found, the interpreter of "),
-            "{said}"
-        );
+        assert!(said.starts_with("can't find the program \"/no/such\", the interpreter of "), "{said}");
         let said = error("b", "#!/usr/bin/env no-such\n");
         assert!(said.contains("\"no-such\""), "{said}");
         let said = needs(Path::new("no-such")).unwrap_err().to_string();
-        assert_eq!(said, "there is no program \"no-such\" to be found");
+        assert_eq!(said, "can't find the program \"no-such\"");
         // A user's scripts as interpreters, one of them the script itself.
         let other = script(directory.path(), "other", "#!/bin/sh\n");
         for interpreter in [&other, &directory.path().join("loop")] {

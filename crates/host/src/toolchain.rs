@@ -65,16 +65,16 @@ pub enum Reason {
     #[error("it contains the home directory")]
     Home,
     /// It is, contains or lies in a directory that holds secrets.
-    #[error("it touches a directory that holds secrets or settings")]
+    #[error("it contains, or lies in, a directory that holds secrets or settings")]
     Secrets,
     /// It is in `/proc`, `/sys`, `/dev` or `/run`.
-    #[error("it is in a directory of the kernel's or of running services")]
+    #[error("it is in /proc, /sys, /dev or /run")]
     Kernel,
     /// The directory doesn't have the content that the variable promises.
-    #[error("it doesn't look like what the variable is for")]
+    #[error("its content isn't what the variable is for")]
     Unlike,
     /// It isn't absolute, or has `..` in it.
-    #[error("it isn't a plain absolute path")]
+    #[error("it isn't an absolute path without `..`")]
     NotPlain,
     /// A directory of `PATH` outside the home, or in it and not named `bin` or `shims`.
     #[error("it isn't a directory named bin or shims in the home")]

@@ -89,7 +89,7 @@ pub enum WalkError {
     },
     /// Directories are renamed, replaced or removed faster than the walk can read them.
     #[error(
-        "directories below {path} are renamed or removed all the time: what the pattern finds can't be told"
+        "can't find what matches the pattern: directories below {path} are renamed or removed again and again"
     )]
     Moving {
         /// The base.

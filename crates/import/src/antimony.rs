@@ -104,11 +104,11 @@ impl Node {
     }
 }
 
-const NO_TEXT: &str = "it is no text, which Antimony wants here";
-const NO_FLAG: &str = "it is neither true nor false, which Antimony wants here";
-const NO_LIST: &str = "it is no list of texts, which Antimony wants here";
-const NO_TABLE: &str = "it is no table, which Antimony wants here";
-const UNSAYABLE: &str = "this key takes no such text here";
+const NO_TEXT: &str = "Antimony expects a text here";
+const NO_FLAG: &str = "Antimony expects true or false here";
+const NO_LIST: &str = "Antimony expects a list of texts here";
+const NO_TABLE: &str = "Antimony expects a table here";
+const UNSAYABLE: &str = "Palisade's key doesn't accept this text";
 
 impl Importer<'_> {
     /// Adds what Antimony does for every profile.
@@ -123,7 +123,7 @@ impl Importer<'_> {
         if said("features") || said("inherits") {
             // A statement about variables in a later layer would override those of features.
             self.draft.document.header.push(
-                "Antimony starts programs with no variables but those that it sets; here those of yours are inherited that hold no secrets."
+                "Antimony starts programs with no variables but those that it sets; here they inherit yours, except secrets."
                     .to_owned(),
             );
         } else {
@@ -243,7 +243,7 @@ impl Importer<'_> {
             },
             ("lockdown", Value::Flag(false)) if profile => self.draft.taken(),
             ("lockdown", Value::Flag(true)) if profile => {
-                let why = "programs run as you, not as a user made for them; what isn't granted isn't there";
+                let why = "programs run as you, not as a separate user; they see only what the profile grants";
                 self.not_kept(node, &statement, place("process", ""), why);
             }
             ("name", Value::Text(_)) if level == Level::Feature => self.draft.taken(),
@@ -264,7 +264,7 @@ impl Importer<'_> {
                 node,
                 &statement,
                 place("environment", ""),
-                "variables are inherited but for those that look like secrets or lead out of the sandbox: `keep` takes them off that list",
+                "variables are inherited, except secrets and those that lead out of the sandbox: `keep` adds single ones",
             ),
             ("path" | "id" | "dir" | "seccomp" | "notes" | "name" | "description" | "caveat", _) => {
                 self.left_out(node, &statement, top, NO_TEXT);
@@ -298,7 +298,7 @@ impl Importer<'_> {
                 node,
                 statement,
                 place,
-                "the calls of the list are refused always; `allow` takes single ones off it",
+                "the deny list always applies; `allow` permits single calls",
             ),
             "Permissive" | "Enforcing" | "Notifying" => {
                 let mode = match policy {
@@ -313,7 +313,7 @@ impl Importer<'_> {
                     node,
                     statement,
                     place,
-                    "what Antimony has recorded isn't here: `palisade open --syscalls learn` records it anew, and the calls of the list are refused always",
+                    "Antimony's records aren't imported: `palisade open --syscalls learn` records anew; the deny list always applies",
                 );
             }
             _ => self.not_kept(node, statement, place, "Antimony has no such policy"),
@@ -328,7 +328,12 @@ impl Importer<'_> {
                 importer.draft.taken();
             } else {
                 let statement = format!("{to}: {name:?}");
-                importer.left_out(node, &statement, place("", to), "no profile or feature can be called so");
+                importer.left_out(
+                    node,
+                    &statement,
+                    place("", to),
+                    "no profile or feature can have this name",
+                );
             }
         });
     }
@@ -341,7 +346,7 @@ impl Importer<'_> {
                 node,
                 &statement,
                 place("", "conflicts"),
-                "Antimony leaves the other one out; here the launch stops until the profile says `without`",
+                "Antimony leaves the other one out; here the launch fails until the profile says `without`",
             );
         });
     }
@@ -361,8 +366,7 @@ impl Importer<'_> {
                 self.draft
                     .table("")
                     .set("when", Written::List(vec!["exists /".to_owned(), "not exists /".to_owned()]));
-                let why =
-                    "conditions run nothing here: until it is said otherwise, the feature is always left out";
+                let why = "conditions can't run commands here: the feature is left out until you edit `when`";
                 self.left_out(node, &statement, place("", "when"), why);
             }
         }
@@ -376,7 +380,7 @@ impl Importer<'_> {
                 continue;
             };
             if !is_profile_name(name) {
-                self.left_out(node, &statement, place("", ""), "no variant can be called so");
+                self.left_out(node, &statement, place("", ""), "no variant can have this name");
                 continue;
             }
             self.draft.of_variant(Some(name));

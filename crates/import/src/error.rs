@@ -30,7 +30,7 @@ pub enum ImportError {
         path: PathBuf,
     },
     /// The file isn't text.
-    #[error("can't import {path:?}: it isn't UTF-8 behind its first {valid} bytes")]
+    #[error("can't import {path:?}: it isn't UTF-8 after its first {valid} bytes")]
     NotText {
         /// The file.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum ImportError {
         valid: usize,
     },
     /// The file has no statement: an empty profile of firejail would grant the whole home.
-    #[error("can't import {path:?}: it says nothing")]
+    #[error("can't import {path:?}: it has no statements")]
     Empty {
         /// The file.
         path: PathBuf,
@@ -94,7 +94,7 @@ pub enum ImportError {
         line: String,
     },
     /// More or larger included files than real profiles have.
-    #[error("can't import what {line:?} names: too many files, too large, or too deep in each other")]
+    #[error("can't import what {line:?} names: too many files, too large, or nested too deeply")]
     Includes {
         /// The line that includes it.
         line: String,
@@ -122,7 +122,7 @@ pub enum ImportError {
         count: usize,
     },
     /// The profile would be refused, because of a bug in this program.
-    #[error("can't import {path:?}: what would be written isn't a policy file: {mistake}")]
+    #[error("can't import {path:?}: the result isn't a valid policy file: {mistake}")]
     Unsaid {
         /// The file.
         path: PathBuf,
@@ -179,7 +179,7 @@ impl ImportError {
                 format!("palisade import --from firejail {}", path.shown())
             }
             Self::Unknown { launcher, .. } => {
-                format!("import a copy without it: {launcher} itself wouldn't start with it")
+                format!("remove it from a copy, and import the copy: {launcher} refuses it, too")
             }
             Self::Syntax { path, line, .. } => format!("sed -n {line}p {}", path.shown()),
             Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", path.shown()),

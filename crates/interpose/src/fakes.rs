@@ -41,7 +41,7 @@ pub fn parse(given: &[OsString]) -> Result<Fakes, FakeError> {
             b"hostname" => fakes.host = Some(name()?),
             b"cpus" => match number() {
                 Some(cpus @ 1..=8192) => fakes.cpus = Some(cpus),
-                _ => return Err(wrong("there are 1 to 8192 processors")),
+                _ => return Err(wrong("the number of processors is 1 to 8192")),
             },
             b"pid" => match number() {
                 Some(pid @ 1..=0x3f_ffff) => fakes.pid = Some(pid),
@@ -52,7 +52,7 @@ pub fn parse(given: &[OsString]) -> Result<Fakes, FakeError> {
                 let wanted = wanted.ok_or_else(|| wrong("a time is YYYY-MM-DD, or seconds since 1970"))?;
                 fakes.ahead = Some(wanted - now());
             }
-            _ => return Err(wrong("known are uname, hostname, time, cpus and pid")),
+            _ => return Err(wrong("the known names are uname, hostname, time, cpus and pid")),
         }
     }
     Ok(fakes)

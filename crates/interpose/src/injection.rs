@@ -38,7 +38,7 @@ pub(crate) struct Given {
 pub(crate) fn prepare(process: pid_t, given: Given) -> Result<(), Error> {
     let mut registers = registers(process)?;
     if registers.cs != USER_CODE {
-        return Err(Error::new(io::ErrorKind::Unsupported, "it is no 64-bit program"));
+        return Err(Error::new(io::ErrorKind::Unsupported, "it isn't a 64-bit program"));
     }
     let (entry, vdso) = vdso(process, registers.rsp)?;
     let code = instructions(given.code);
@@ -121,7 +121,7 @@ fn vdso(process: pid_t, stack: u64) -> Result<(u64, u64), Error> {
 
 /// Unused bytes at the end of the vDSO's code.
 fn end_of_vdso(process: pid_t, vdso: u64, length: u64) -> Result<u64, Error> {
-    let short = || Error::new(io::ErrorKind::Unsupported, "its vDSO has no room");
+    let short = || Error::new(io::ErrorKind::Unsupported, "its vDSO has too little free space");
     // The section header table is at the end of the file: e_shoff, and e_shentsize times e_shnum.
     let mut header = [0; 64];
     if read(process, vdso, &mut header)? < header.len() {

@@ -123,13 +123,13 @@ pub struct Outcome {
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// Shared memory can't be made.
-    #[error("can't make memory that programs share: {0}")]
+    #[error("can't make shared memory: {0}")]
     Segment(Error),
     /// No process can be made.
     #[error("can't start a process: {0}")]
     Process(Error),
     /// The process may not be traced.
-    #[error("can't watch the process that becomes the command: {0}")]
+    #[error("can't trace the process that becomes the command: {0}")]
     Watch(Error),
     /// It can't be executed.
     #[error("can't execute {program}: {source}")]
@@ -140,7 +140,7 @@ pub enum LaunchError {
         source: Error,
     },
     /// There is no code for this architecture.
-    #[error("programs are interposed on x86-64 alone")]
+    #[error("programs can be interposed only on x86-64")]
     Architecture,
 }
 

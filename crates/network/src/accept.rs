@@ -79,7 +79,7 @@ where
                     | rustix::io::Errno::NOBUFS
                     | rustix::io::Errno::NOMEM,
                 ) => {
-                    engine.strained(&format!("connections wait: {error}"));
+                    engine.strained(&format!("can't accept connections for now: {error}"));
                     if stuck.get_or_insert_with(Instant::now).elapsed() >= STUCK {
                         // Uses the spare descriptor that is kept for this.
                         engine.admission.lend_spare();
@@ -142,7 +142,7 @@ pub(crate) async fn open(engine: &Engine, wanted: &Host, port: u16) -> Result<(W
         Host::Address(address) => match Lease::of(&engine.names, *address) {
             Some((name, lease)) => (Host::Name(name), Some(lease)),
             None if is_synthetic(*address) => {
-                let fault = Fault::refused(format!("{address} stands for no name that was looked up"));
+                let fault = Fault::refused(format!("no looked-up name has the address {address}"));
                 return Err(Unopened { host: wanted.clone(), fault });
             }
             None => (wanted.clone(), None),

@@ -144,7 +144,7 @@ enum Inspected {
     Http { heard: Vec<u8>, said: usize },
 }
 
-const BEGUN: &str = "a client of HTTP where the server has begun";
+const BEGUN: &str = "the client sends HTTP after the server has sent data";
 
 enum Stop {
     Refused(String),
@@ -232,13 +232,13 @@ async fn inspect(
             let why = if heard.is_empty() {
                 return Err(Stop::Over);
             } else {
-                "what a client says first took too long"
+                "the client's first message took too long"
             };
             return Err(Stop::Refused(why.to_owned()));
         }
         let before = heard.len();
         if before > LONGEST {
-            return Err(Stop::Refused("what a client says first doesn't end".to_owned()));
+            return Err(Stop::Refused("the client's first message is too long".to_owned()));
         }
         heard.reserve(if before == 0 { 2048 } else { 1 });
         match client.try_read_buf(&mut heard) {
@@ -246,13 +246,13 @@ async fn inspect(
                 // The client sends nothing more, and what it sent doesn't begin a protocol that carries a name.
                 let unfinished_tls = heard.first() == Some(&opening::HANDSHAKE);
                 if unfinished_tls {
-                    return Err(Stop::Refused("a TLS handshake that breaks off".to_owned()));
+                    return Err(Stop::Refused("the client's TLS handshake is incomplete".to_owned()));
                 }
                 let mut pump = Pump::resumed(heard, said);
                 pump.end();
                 return Ok(Inspected::Pass(pump));
             }
-            Ok(0) => return Err(Stop::Refused("what a client says first breaks off".to_owned())),
+            Ok(0) => return Err(Stop::Refused("the client's first message is incomplete".to_owned())),
             Ok(_) if before == 0 => {
                 begun = Time::now();
                 deadline = Some(begun + engine.limits.head);

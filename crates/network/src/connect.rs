@@ -79,7 +79,9 @@ impl Engine {
             } else {
                 let why = match ruling.rule {
                     Some(rule) => format!("{name} leads to {address}: {rule}"),
-                    None => format!("{name} leads to {address}, which isn't of the public internet"),
+                    None => {
+                        format!("{name} leads to {address}, which isn't an address of the public internet")
+                    }
                 };
                 refused = Some(Fault {
                     outcome: Outcome::Refused,
@@ -99,7 +101,7 @@ impl Engine {
         match self.resolver.addresses(name).await {
             Ok(addresses) if addresses.is_empty() => Err(Fault::failed(format!("{name} has no address"))),
             Ok(addresses) => Ok(addresses),
-            Err(Trouble::NoSuchName) => Err(Fault::failed(format!("there is no {name}"))),
+            Err(Trouble::NoSuchName) => Err(Fault::failed(format!("the name {name} doesn't exist"))),
             Err(Trouble::Failed(why)) => Err(Fault::failed(format!("{name} couldn't be resolved: {why}"))),
         }
     }
@@ -205,7 +207,7 @@ async fn http_connect(
             };
         }
         if answer.len() > ANSWER {
-            return Err(invalid("its answer doesn't end"));
+            return Err(invalid("its answer is too long"));
         }
     }
 }
@@ -217,7 +219,9 @@ async fn socks_connect(
     port: u16,
     credentials: Option<&Credentials>,
 ) -> io::Result<()> {
-    let short = |text: &str| u8::try_from(text.len()).map_err(|_long| invalid("too long for SOCKS"));
+    let short = |text: &str| {
+        u8::try_from(text.len()).map_err(|_long| invalid("the host or credentials are too long for SOCKS"))
+    };
     stream.write_all(if credentials.is_some() { &[5, 2, 0, 2] } else { &[5, 1, 0] }).await?;
     let mut chosen = [0; 2];
     stream.read_exact(&mut chosen).await?;
@@ -232,10 +236,10 @@ async fn socks_connect(
             let mut answer = [0; 2];
             stream.read_exact(&mut answer).await?;
             if answer != [1, 0] {
-                return Err(invalid("it doesn't take the user's name and password"));
+                return Err(invalid("it refuses the user name and password"));
             }
         }
-        _ => return Err(invalid("it wants something else than a user's name and password")),
+        _ => return Err(invalid("it offers no authentication method that palisade can use")),
     }
     let mut request = vec![5, 1, 0];
     match host {
@@ -264,7 +268,7 @@ async fn socks_connect(
         1 => 4,
         4 => 16,
         3 => stream.read_u8().await?.into(),
-        _ => return Err(invalid("it answers with an address of no kind")),
+        _ => return Err(invalid("it answers with an unknown type of address")),
     };
     let mut bound = vec![0; rest + 2];
     stream.read_exact(&mut bound).await?;

@@ -162,10 +162,10 @@ impl Engine {
             NetworkVerdict::Ask => match self.ask(host, port).await {
                 Some(Ok(true)) => Ok(None),
                 Some(Ok(false)) => Err(Fault::unanswered("you said no")),
-                Some(Err(why)) => {
-                    Err(Fault::unanswered(&format!("no rule allows it, and nobody could be asked: {why}")))
-                }
-                None => Err(Fault::unanswered("nobody answered whether it may")),
+                Some(Err(why)) => Err(Fault::unanswered(&format!(
+                    "no rule allows it, and the user couldn't be asked: {why}"
+                ))),
+                None => Err(Fault::unanswered("the user didn't answer the question about it")),
             },
         }
     }
@@ -251,7 +251,7 @@ impl Engine {
 pub(crate) fn refusal(ruling: &Ruling<'_>, host: &Host) -> Fault {
     let why = match (ruling.rule, ruling.private) {
         (Some(rule), _) => rule.to_string(),
-        (None, true) => format!("{host} isn't of the public internet"),
+        (None, true) => format!("{host} isn't an address of the public internet"),
         (None, false) => "no rule allows it".to_owned(),
     };
     let rule = ruling.rule.map(|rule| Box::new(rule.clone()));

@@ -36,7 +36,7 @@ pub(crate) async fn serve(engine: Rc<Engine>, socket: Datagrams) {
             Ok(received) => {
                 // Beyond the limit there is no answer: the client asks again.
                 let Some(place) = engine.admission.try_ask() else {
-                    engine.strained("there are too many questions about names at once");
+                    engine.strained("there are too many DNS queries at once");
                     continue;
                 };
                 let (engine, socket) = (Rc::clone(&engine), Rc::clone(&socket));
@@ -163,7 +163,7 @@ impl Engine {
             Some(index) if v6 => Reply::V6(address_6(index)),
             Some(index) => Reply::V4(address_4(index)),
             None => {
-                self.strained("all addresses that stand for names are in use");
+                self.strained("all synthetic addresses for names are in use");
                 Reply::Failure
             }
         }

@@ -153,7 +153,7 @@ impl Front {
             return unclear("this is a proxy: it takes CONNECT, and requests for http://...");
         };
         let Some((wanted, port)) = Host::with_port(authority.as_str()) else {
-            return unclear("no such host can be");
+            return unclear("the URL's host is invalid");
         };
         let port = port.unwrap_or(80);
         if let Err((status, why)) = check(&request, &wanted, port) {

@@ -66,17 +66,17 @@ pub(crate) fn read(bytes: &[u8]) -> Hello {
         // The message's own header has its length.
         if let [kind, length @ ..] = &message[..] {
             if *kind != CLIENT_HELLO {
-                return Hello::Bad("a TLS client begins with something else than a ClientHello");
+                return Hello::Bad("the TLS client's first message isn't a ClientHello");
             }
             if let [high, middle, low, body @ ..] = length {
                 let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
                 if length > LONGEST {
-                    return Hello::Bad("a ClientHello of more than 64 KiB");
+                    return Hello::Bad("the ClientHello is larger than 64 KiB");
                 }
                 if let Some(body) = body.get(..length) {
                     return match server_name(body) {
                         Some(name) => name,
-                        None => Hello::Bad("a malformed ClientHello"),
+                        None => Hello::Bad("the ClientHello is malformed"),
                     };
                 }
             }
@@ -85,12 +85,12 @@ pub(crate) fn read(bytes: &[u8]) -> Hello {
         if record.first().is_some_and(|kind| *kind != HANDSHAKE)
             || record.get(1).is_some_and(|major| *major != 3)
         {
-            return Hello::Bad("what isn't TLS where TLS began");
+            return Hello::Bad("the client began with TLS and then sent something else");
         }
         let [_, _, _, high, low, rest @ ..] = record else { return bounded(at + 5) };
         let length = usize::from(*high) << 8 | usize::from(*low);
         if length == 0 || length > FRAGMENT {
-            return Hello::Bad("a TLS record of a length that none has");
+            return Hello::Bad("a TLS record has an invalid length");
         }
         let Some(fragment) = rest.get(..length) else { return bounded(at + 5 + length) };
         message.extend_from_slice(fragment);
@@ -99,7 +99,7 @@ pub(crate) fn read(bytes: &[u8]) -> Hello {
 }
 
 const fn bounded(wanted: usize) -> Hello {
-    if wanted > LONGEST { Hello::Bad("a ClientHello of more than 64 KiB") } else { Hello::More(wanted) }
+    if wanted > LONGEST { Hello::Bad("the ClientHello is larger than 64 KiB") } else { Hello::More(wanted) }
 }
 
 /// The name in a message's body. `None`: the body is malformed.
@@ -125,7 +125,7 @@ fn server_name(body: &[u8]) -> Option<Hello> {
             continue;
         }
         if name.is_some() {
-            return Some(Hello::Bad("a ClientHello with two server names"));
+            return Some(Hello::Bad("the ClientHello has two server names"));
         }
         let mut list = data.block(2)?;
         if !data.0.is_empty() || list.number(1)? != usize::from(HOST_NAME) {
@@ -133,7 +133,7 @@ fn server_name(body: &[u8]) -> Option<Hello> {
         }
         let host = list.block(2)?;
         if !list.0.is_empty() {
-            return Some(Hello::Bad("a ClientHello with two server names"));
+            return Some(Hello::Bad("the ClientHello has two server names"));
         }
         name = Some(std::str::from_utf8(host.0).ok()?.to_owned());
     }

@@ -208,17 +208,22 @@ pub(crate) fn check(request: &Request<Incoming>, host: &Host, port: u16) -> Resu
     match (hosts.next(), hosts.next()) {
         (Some(named), None) => match named.to_str() {
             Ok(text) if agrees(text) => {}
-            Ok(text) => return refused(format!("the connection is to {host}, a request for {text:?}")),
+            Ok(text) => {
+                return refused(format!("the connection is to {host}, but a request is for {text:?}"));
+            }
             Err(_no_text) => {
-                return refused(format!("the connection is to {host}, a request for another host"));
+                return refused(format!("the connection is to {host}, but a request is for another host"));
             }
         },
-        (None, _) => return refused(format!("a request doesn't say that it is for {host}")),
-        (Some(_), Some(_)) => return refused("a request is for two hosts".to_owned()),
+        (None, _) => return refused(format!("a request to {host} has no Host header")),
+        (Some(_), Some(_)) => return refused("a request has two Host headers".to_owned()),
     }
     match request.uri().authority() {
         Some(authority) if request.uri().scheme_str() != Some("http") || !agrees(authority.as_str()) => {
-            refused(format!("the connection is to {host}, a request for {:?}", request.uri().to_string()))
+            refused(format!(
+                "the connection is to {host}, but a request is for {:?}",
+                request.uri().to_string()
+            ))
         }
         _ => Ok(()),
     }
@@ -241,8 +246,9 @@ pub(crate) async fn forward(
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         request.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
     }
-    let failed =
-        |error: hyper::Error| words(StatusCode::BAD_GATEWAY, format!("palisade: the server: {error}\n"));
+    let failed = |error: hyper::Error| {
+        words(StatusCode::BAD_GATEWAY, format!("palisade: the request to the server failed: {error}\n"))
+    };
     if let Err(error) = sender.ready().await {
         return failed(error);
     }
@@ -254,7 +260,7 @@ pub(crate) async fn forward(
         let Some(client) = client else {
             return words(
                 StatusCode::BAD_GATEWAY,
-                "palisade: the server changes the protocol unasked\n".to_owned(),
+                "palisade: the server changes the protocol without a request\n".to_owned(),
             );
         };
         *upgrade.borrow_mut() = Some((client, hyper::upgrade::on(&mut response)));

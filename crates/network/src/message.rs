@@ -226,5 +226,5 @@ fn read_answer(bytes: &[u8], id: u16, name: &Name, v6: bool) -> Option<Answered>
             }
         }
     }
-    Some(Answered::Failure("a chain of aliases without an end".to_owned()))
+    Some(Answered::Failure("an endless chain of aliases".to_owned()))
 }

@@ -42,13 +42,13 @@ pub(crate) fn judge(bytes: &[u8], name: &Name, port: u16) -> Opening {
         }
     }
     if port == 443 {
-        return refused("port 443 is for TLS, and this is something else");
+        return refused("port 443 is for TLS, but the client sends something else");
     }
     for begins in PROXIED.into_iter().chain([HTTP2]) {
         if bytes.starts_with(begins) {
             return refused(match begins {
-                HTTP2 => "HTTP/2 without TLS can't be looked into",
-                _ => "the PROXY protocol may only be spoken by proxies",
+                HTTP2 => "HTTP/2 without TLS can't be checked",
+                _ => "only a proxy may send the PROXY protocol",
             });
         }
         if begins.starts_with(bytes) {
@@ -57,7 +57,7 @@ pub(crate) fn judge(bytes: &[u8], name: &Name, port: u16) -> Opening {
     }
     match request(bytes) {
         Request::Yes => Opening::Http,
-        Request::No if port == 80 => refused("port 80 is for HTTP/1, and this is something else"),
+        Request::No if port == 80 => refused("port 80 is for HTTP/1, but the client sends something else"),
         Request::No => Opening::Pass,
         Request::More => Opening::More(bytes.len() + 1),
     }
@@ -70,11 +70,9 @@ fn tls(bytes: &[u8], name: &Name) -> Opening {
             Opening::Pass
         }
         Hello::Complete(Some(server)) => {
-            Opening::Refused(format!("the connection is to {name}, the TLS handshake for {server:?}"))
+            Opening::Refused(format!("the connection is to {name}, but the TLS handshake is for {server:?}"))
         }
-        Hello::Complete(None) => {
-            Opening::Refused(format!("the TLS handshake doesn't say that it is for {name}"))
-        }
+        Hello::Complete(None) => Opening::Refused(format!("the TLS handshake to {name} has no server name")),
         Hello::Bad(why) => Opening::Refused(why.to_owned()),
     }
 }

@@ -16,9 +16,7 @@ pub enum PackageError {
         program: PathBuf,
     },
     /// The profile shows the system whole.
-    #[error(
-        "can't package profile {profile:?}: it has the view {view:?}, and a package only what a program needs"
-    )]
+    #[error("can't package profile {profile:?}: it has the view {view:?}; a package needs \"closure\"")]
     View {
         /// The profile.
         profile: String,
@@ -26,14 +24,14 @@ pub enum PackageError {
         view: &'static str,
     },
     /// The profile runs programs of the host.
-    #[error("can't package profile {profile:?}: its hooks run programs outside, which wouldn't be there")]
+    #[error("can't package profile {profile:?}: its hooks run programs of the host, which a package lacks")]
     Hooks {
         /// The profile.
         profile: String,
     },
     /// What is in a package can't be changed.
     #[error(
-        "can't package profile {profile:?}: it lets {path:?} be changed, and what is in a package stays as it is"
+        "can't package profile {profile:?}: it allows writing to {path:?}, and files in a package can't change"
     )]
     Writes {
         /// The profile.
@@ -113,7 +111,7 @@ pub enum PackageError {
         what: &'static str,
     },
     /// Another Palisade made it.
-    #[error("the package has form {version}, this program knows {}", super::manifest::VERSION)]
+    #[error("the package has format {version}, and this program reads format {}", super::manifest::VERSION)]
     Version {
         /// Its form.
         version: u32,
@@ -151,7 +149,7 @@ pub enum PackageError {
         directory: PathBuf,
     },
     /// Others could change what is unpacked.
-    #[error("can't unpack into {directory:?}: others may write there, or it isn't yours")]
+    #[error("can't unpack into {directory:?}: other users may write there, or you don't own it")]
     Distrusted {
         /// Where.
         directory: PathBuf,
@@ -193,17 +191,20 @@ impl PackageError {
             }
             Self::View { .. } => "[filesystem] view = \"closure\" in a profile of yours".to_owned(),
             Self::Hooks { profile } | Self::Writes { profile, .. } => {
-                format!("palisade profile create NAME --from {}   # and take that out", quoted(profile))
+                format!(
+                    "palisade profile create NAME --from {}   # then remove that part from NAME",
+                    quoted(profile)
+                )
             }
             Self::NoLauncher { .. } | Self::DynamicLauncher { .. } => {
                 "--launcher FILE   # a static palisade of this version".to_owned()
             }
             Self::SealedLauncher { .. } => "--launcher FILE   # an ordinary palisade".to_owned(),
             Self::Write { source, .. } if full(source) => "make room, or write to another disk".to_owned(),
-            Self::Exists { .. } => "--force   # writes over it".to_owned(),
+            Self::Exists { .. } => "--force   # replaces it".to_owned(),
             Self::NoPackage { .. } => "palisade package PROFILE --output FILE   # makes one".to_owned(),
             Self::CutOff { .. } | Self::Damaged { .. } => {
-                "get the file again: it isn't as it was made".to_owned()
+                "get the file again: this copy is damaged".to_owned()
             }
             Self::Version { .. } => "make the package again, with this palisade".to_owned(),
             Self::Machine { .. } => "make the package on a machine of this kind".to_owned(),
@@ -221,7 +222,7 @@ impl PackageError {
                 format!("look at it, then: chmod go-w {}", quoted(&directory.to_string_lossy()))
             }
             Self::InUse { .. } => "wait until the application has ended".to_owned(),
-            Self::Option { .. } => "--palisade-help   # those there are".to_owned(),
+            Self::Option { .. } => "--palisade-help   # lists the options".to_owned(),
             Self::Take { .. } | Self::Write { .. } | Self::Read { .. } | Self::Unpack { .. } => return None,
         })
     }

@@ -289,7 +289,7 @@ impl Child {
         self.end = Some(match self.begun.reap() {
             Some(status @ ExitStatus::Killed(_)) => End::Ended(status),
             _ => {
-                let message = format!("it isn't known what became of the command: {error}");
+                let message = format!("can't find out how the command ended: {error}");
                 End::Failed { message, hint: None, code: 125 }
             }
         });

@@ -50,7 +50,7 @@ impl PlanningError {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A statement isn't valid.
-    #[error("can't state {what} {value:?}: {source}")]
+    #[error("invalid value {value:?} for {what}: {source}")]
     Statement {
         /// What the statement is about: `a path to read`.
         what: &'static str,
@@ -92,7 +92,7 @@ pub enum Error {
         code: u8,
     },
     /// The inputs of the plan change faster than the plan is made.
-    #[error("can't plan the launch: what it depends on changes all the time")]
+    #[error("can't plan the launch: its inputs change faster than the plan is made")]
     Restless,
 }
 
@@ -106,7 +106,7 @@ impl Error {
             Self::Helper(error) => Some(error.hint()),
             Self::Launch { hint, .. } => hint.clone(),
             Self::Talk { helper, .. } => {
-                Some(format!("{} --version   # is it of this version?", helper.display()))
+                Some(format!("{} --version   # it must have the version of this library", helper.display()))
             }
             Self::System { .. } | Self::Restless => None,
         }

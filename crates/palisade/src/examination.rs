@@ -81,10 +81,10 @@ fn kernel(evidence: &Evidence) -> Check {
     let (have, what) = match &evidence.release {
         Some(release) if release.at_least(major, minor) => (Have::Yes, Some(release.to_string())),
         Some(release) => (Have::No(format!("this is {release}")), Some(release.to_string())),
-        None => (Have::Unknown("/proc/sys/kernel/osrelease doesn't say".to_owned()), None),
+        None => (Have::Unknown("/proc/sys/kernel/osrelease holds no version".to_owned()), None),
     };
-    let remedy =
-        matches!(have, Have::No(_)).then(|| format!("a kernel from {major}.{minor} on is what is tested"));
+    let remedy = matches!(have, Have::No(_))
+        .then(|| format!("kernel {major}.{minor} or later: older ones aren't tested"));
     Check { name: "kernel", have, fatal: false, what, remedy }
 }
 
@@ -124,13 +124,13 @@ fn own_places(facts: &Facts) -> Vec<Check> {
 /// The directory, or the nearest one above it that it would be made in.
 fn examine_place(path: &Path, trustee: Trustee) -> (Have, Option<String>) {
     let Some(existing) = path.ancestors().find(|path| path.exists()) else {
-        return (Have::Unknown("nothing of its path exists".to_owned()), None);
+        return (Have::Unknown("no part of its path exists".to_owned()), None);
     };
     if let Err(error) = places::check(existing, trustee) {
         let shown = palisade_sandbox::error::quoted(&existing.to_string_lossy());
         return (
             Have::No(error.to_string()),
-            Some(format!("look at {shown}, then give it to yourself alone (chown, chmod go-w)")),
+            Some(format!("namei -l {shown}   # shows each part; then: chown or chmod go-w PART")),
         );
     }
     match rustix::fs::access(existing, rustix::fs::Access::WRITE_OK) {

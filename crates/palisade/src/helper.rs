@@ -38,7 +38,7 @@ pub enum HelperError {
         source: rustix::io::Errno,
     },
     /// Other users could have written it.
-    #[error("can't believe {path:?}, which launches sandboxes: {source}")]
+    #[error("refusing {path:?}, which launches sandboxes: {source}")]
     Distrusted {
         /// The program.
         path: PathBuf,
@@ -61,7 +61,7 @@ impl HelperError {
                 format!("{VARIABLE}=/path/to/palisade   # or Sandbox::helper, or install it in /usr/bin")
             }
             Self::Distrusted { path, .. } => {
-                format!("ls -ld {} …   # look at who may write to it, then chmod go-w", path.display())
+                format!("namei -l {}   # shows each part; then: chmod go-w PART", path.display())
             }
         }
     }

@@ -108,9 +108,9 @@ impl Ordered {
         };
         if program != PROGRAM {
             let message = format!(
-                "the program palisade makes plans of the form {PROGRAM}, and the library that it was started by {program}"
+                "the program palisade has plan format {PROGRAM}, and the library that started it has {program}"
             );
-            let hint = Some("install both of one version".to_owned());
+            let hint = Some("install the same version of both".to_owned());
             connection.send(&Told::Failed { message, hint, code: failure })?;
             return Ok(None);
         }

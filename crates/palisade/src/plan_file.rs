@@ -38,7 +38,7 @@ pub enum PlanFileError {
         reason: String,
     },
     /// The file says something else than the policy and the options.
-    #[error("plan {path:?} isn't what the policy and these options make: {difference}")]
+    #[error("plan {path:?} differs from the plan that the policy and these options make: {difference}")]
     Differs {
         /// The file.
         path: PathBuf,
@@ -64,16 +64,16 @@ impl PlanFileError {
                     }
                     Fault::Acl if ours => format!("look at it, then: setfacl -b {at}"),
                     _ => format!(
-                        "look at it, then: install -m 600 {} ~/plan.json   # and give --plan ~/plan.json",
+                        "look at it, then: install -m 600 {} ~/plan.json   # then use --plan ~/plan.json",
                         quoted(&path.to_string_lossy())
                     ),
                 }
             }
             Self::Read { .. } | Self::Parse { .. } => {
-                "palisade run --dry-run --json … >FILE   # prints one".to_owned()
+                "palisade run --dry-run --json … >FILE   # prints a plan".to_owned()
             }
             Self::Differs { path, .. } => format!(
-                "palisade run --dry-run --json … >{}   # prints the plan of now; --plan takes the same options",
+                "palisade run --dry-run --json … >{}   # prints the current plan; use the same options with --plan",
                 quoted(&path.to_string_lossy())
             ),
         }
@@ -109,7 +109,7 @@ pub fn confirm(path: &Path, facts: &Facts, made: &Plan<'_>) -> Result<(), PlanFi
     if let Some(step) = first_without(&made.steps, &given.steps) {
         return differs(format!("the file lacks: {}", describe(step)));
     }
-    differs(format!("{} is another", difference(&given_value, &made_value)))
+    differs(format!("{} differs", difference(&given_value, &made_value)))
 }
 
 /// The first step that `others` lacks. A step that makes a directory serves another step, so it is returned only if

@@ -63,7 +63,7 @@ mod tests {
             number: 7,
             program: "npm".to_owned(),
             action: "connect".to_owned(),
-            why: "nobody allowed it".to_owned(),
+            why: "no answer allowed it".to_owned(),
             scope: None,
         };
         queue.push(Message::Question(question));

@@ -136,7 +136,7 @@ impl Sandbox {
     /// Which part of the network is available.
     #[must_use]
     pub fn network(self, mode: NetworkMode) -> Self {
-        self.state_word("the network", mode.key(), |words, at| {
+        self.state_word("the network mode", mode.key(), |words, at| {
             words.set_network(mode, at);
             Ok(())
         })
@@ -154,7 +154,7 @@ impl Sandbox {
     /// How names are protected that programs outside obey.
     #[must_use]
     pub fn protect(self, protect: Protect) -> Self {
-        self.state_word("what protects names", protect.key(), |words, at| {
+        self.state_word("the protection of names", protect.key(), |words, at| {
             words.set_protect(protect, at);
             Ok(())
         })

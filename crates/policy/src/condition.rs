@@ -60,7 +60,7 @@ impl ConditionError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Unknown { nearest: Some(nearest), .. } => format!("did you mean `{nearest}`?"),
-            Self::Unknown { .. } => format!("there are {}, and `not` in front", WORDS.join(", ")),
+            Self::Unknown { .. } => format!("conditions: {}; `not` in front negates one", WORDS.join(", ")),
             Self::Operand { word } => format!("write `{word} NAME`"),
             Self::Pattern(error) => return error.hint(),
         })

@@ -16,13 +16,13 @@ use crate::pattern::{PathPattern, SPECIAL, Token, Variable};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExpandError {
     /// `${project}` without a project, `${runtime}` without a runtime directory.
-    #[error("`${{{variable}}}` stands for nothing in this launch")]
+    #[error("`${{{variable}}}` has no value in this launch")]
     Unset {
         /// The variable's name.
         variable: String,
     },
     /// A path of the context isn't absolute, or contains `.` or `..`.
-    #[error("`{variable}` is {path:?}, which is no absolute path without `.` and `..`")]
+    #[error("`{variable}` is {path:?}, but must be an absolute path without `.` and `..`")]
     NotAbsolute {
         /// The variable's name.
         variable: String,
@@ -38,7 +38,7 @@ pub enum ExpandError {
         value: OsString,
     },
     /// The pattern is a glob, and a working or home directory in it isn't UTF-8.
-    #[error("a variable behind `*` holds bytes that are not UTF-8")]
+    #[error("a variable in a pattern has a value that is not UTF-8")]
     GlobNotUtf8,
 }
 

@@ -138,7 +138,7 @@ pub enum AmountError {
         text: String,
     },
     /// The amount is negative.
-    #[error("`{text}` is less than nothing")]
+    #[error("`{text}` is negative")]
     Negative {
         /// The text.
         text: String,

@@ -32,7 +32,7 @@ pub enum Problem {
     #[error("the file has more than {MOST_ENTRIES} entries")]
     TooManyEntries,
     /// The text isn't valid TOML.
-    #[error("this is no TOML: {message}")]
+    #[error("the file is not valid TOML: {message}")]
     Syntax {
         /// The TOML parser's message.
         message: String,
@@ -115,7 +115,7 @@ pub enum Problem {
     #[error("{0}")]
     Condition(#[source] ConditionError),
     /// A project's file contains a hook.
-    #[error("a project can't have programs run outside")]
+    #[error("a project file can't run programs outside the sandbox")]
     HookNotAllowed,
     /// A hook states no program, or two.
     #[error("a hook runs either a `command` or a `profile`")]
@@ -153,15 +153,15 @@ impl Problem {
             Self::UnknownValue { possible, .. } => {
                 format!("possible values: {}", listed(possible))
             }
-            Self::LockNotAllowed { .. } => "only files of the distribution and the administrator lock; \
-                 leave `locked.` out"
+            Self::LockNotAllowed { .. } => "only files of the distribution and the administrator can lock; \
+                 remove `locked.`"
                 .to_owned(),
             Self::Renamed { now, .. } => format!("write `{now} = […]`"),
             Self::Pattern(error) => return error.hint(),
             Self::Name(error) => return error.hint(),
             Self::Network(error) => return error.hint(),
             Self::Condition(error) => return error.hint(),
-            Self::HookNotAllowed => "put it into your own profile".to_owned(),
+            Self::HookNotAllowed => "put the hook into a profile of your own".to_owned(),
             Self::HookRuns => "command = [\"/usr/bin/PROGRAM\", \"ARGUMENT\"]".to_owned(),
             Self::Amount(error) => return error.hint().map(str::to_owned),
             Self::Answer(error) => return error.hint(),

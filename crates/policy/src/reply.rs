@@ -78,7 +78,7 @@ pub(crate) const ACTIONS: [&str; 6] = ["allow", "ask", "return", "deny", "redire
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// The entry names neither a call nor a path, or both.
-    #[error("an answer is either to a `call` or to `open`ing a path")]
+    #[error("an answer needs either `call` or `open`")]
     Question,
     /// The action is missing.
     #[error("an answer needs an `action`")]
@@ -108,7 +108,7 @@ pub enum ReplyError {
         key: &'static str,
     },
     /// A key belongs to another action.
-    #[error("`{key}` means nothing with the action `{action}`")]
+    #[error("the action `{action}` doesn't take `{key}`")]
     Foreign {
         /// The action.
         action: &'static str,
@@ -116,13 +116,13 @@ pub enum ReplyError {
         key: &'static str,
     },
     /// A path isn't absolute, or isn't plain.
-    #[error("{path:?} can't be meant: a path here is absolute, without patterns, `..` and `.`")]
+    #[error("{path:?} isn't valid here: write an absolute path without patterns, `.` or `..`")]
     Path {
         /// The path.
         path: String,
     },
     /// A value that the kernel would treat as an error, or an invalid descriptor number.
-    #[error("{number} can't be meant: {range}")]
+    #[error("{number} isn't valid: {range}")]
     Range {
         /// The number.
         number: i64,
@@ -138,7 +138,7 @@ pub enum ReplyError {
         line: u32,
     },
     /// The list `deny` also contains the call.
-    #[error("`{call}` is in the list `deny` in line {line}, which this contradicts")]
+    #[error("`{call}` is also in the list `deny` in line {line}")]
     Denied {
         /// The call.
         call: String,
@@ -170,7 +170,7 @@ impl ReplyError {
                 "{ open = \"/run/token\", action = \"give\", descriptor = 3 }".to_owned()
             }
             Self::Missing { .. } => "{ call = \"chown\", action = \"return\", value = 0 }".to_owned(),
-            Self::Contradiction { .. } | Self::Denied { .. } => "take one of them out".to_owned(),
+            Self::Contradiction { .. } | Self::Denied { .. } => "remove one of the two entries".to_owned(),
             _ => return None,
         })
     }
@@ -292,7 +292,7 @@ impl Written {
             "return" => {
                 let value = self.value.ok_or_else(|| missing("value"))?;
                 if (-4095..0).contains(&value) {
-                    let range = "-4095 to -1 are errors; for those the action is `deny`";
+                    let range = "values from -4095 to -1 are errors, which need the action `deny`";
                     return Err(ReplyError::Range { number: value, range });
                 }
                 Action::Return { value }
@@ -338,26 +338,23 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (entry, message) in [
-            ("action = \"deny\"", "an answer is either to a `call` or to `open`ing a path"),
-            ("call = \"a\", open = \"/b\", action = \"deny\"", "an answer is either"),
+            ("action = \"deny\"", "an answer needs either `call` or `open`"),
+            ("call = \"a\", open = \"/b\", action = \"deny\"", "an answer needs either"),
             ("call = \"a\"", "an answer needs an `action`"),
             ("call = \"a\", action = \"denny\"", "`denny` is no action"),
             ("call = \"a\", action = \"give\", descriptor = 1", "a call can't be answered with `give`"),
             ("open = \"/a\", action = \"deny\"", "opening a path can't be answered with `deny`"),
             ("call = \"a\", action = \"return\"", "the action `return` needs `value`"),
-            ("call = \"a\", action = \"return\", value = -1", "-1 can't be meant"),
-            (
-                "call = \"a\", action = \"ask\", errno = \"EPERM\"",
-                "`errno` means nothing with the action `ask`",
-            ),
+            ("call = \"a\", action = \"return\", value = -1", "-1 isn't valid"),
+            ("call = \"a\", action = \"ask\", errno = \"EPERM\"", "the action `ask` doesn't take `errno`"),
             (
                 "open = \"/a\", when = \"arg0 in 1\", action = \"give\", descriptor = 1",
-                "`when` means nothing",
+                "the action `give` doesn't take `when`",
             ),
-            ("open = \"a\", action = \"redirect\", to = \"/b\"", "\"a\" can't be meant"),
-            ("open = \"/a/../b\", action = \"redirect\", to = \"/b\"", "\"/a/../b\" can't be meant"),
-            ("open = \"/a\", action = \"redirect\", to = \"/*\"", "\"/*\" can't be meant"),
-            ("open = \"/a\", action = \"give\", descriptor = -1", "-1 can't be meant"),
+            ("open = \"a\", action = \"redirect\", to = \"/b\"", "\"a\" isn't valid here"),
+            ("open = \"/a/../b\", action = \"redirect\", to = \"/b\"", "\"/a/../b\" isn't valid here"),
+            ("open = \"/a\", action = \"redirect\", to = \"/*\"", "\"/*\" isn't valid here"),
+            ("open = \"/a\", action = \"give\", descriptor = -1", "-1 isn't valid"),
             ("call = \"A\", action = \"deny\"", "`A` is no name of a system call"),
             ("call = \"a\", action = \"deny\", errn = \"EPERM\"", "unknown key `errn`"),
             ("call = 1, action = \"deny\"", "`call` takes a string, not a number"),
@@ -385,7 +382,7 @@ mod tests {
         );
         assert_eq!(said, "opening /a has another answer in line 4");
         let said = contradicts("deny = [\"a\"]\nanswers = [{ call = \"a\", action = \"allow\" }]");
-        assert_eq!(said, "`a` is in the list `deny` in line 3, which this contradicts");
+        assert_eq!(said, "`a` is also in the list `deny` in line 3");
         // Other arguments, another strength, or the same reply again: no contradiction.
         policy(
             Layer::User,

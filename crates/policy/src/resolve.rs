@@ -37,7 +37,7 @@ pub enum ResolveError {
     #[error(transparent)]
     Name(#[from] Box<UnknownName>),
     /// Rules and mapped paths together give too many rules.
-    #[error("the policy comes to more than {MOST_RULES} rules")]
+    #[error("the policy has more than {MOST_RULES} rules")]
     TooMany,
 }
 

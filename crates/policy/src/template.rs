@@ -9,7 +9,7 @@ use crate::pattern::{PatternError, Variable};
 
 /// A value to fill in is missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`${{{variable}}}` stands for nothing in this launch")]
+#[error("`${{{variable}}}` has no value in this launch")]
 pub struct Unset {
     /// The variable's name.
     pub variable: String,

@@ -148,7 +148,7 @@ pub enum ValueError {
         error: crate::pattern::PatternError,
     },
     /// It is no known portal.
-    #[error("`{name}` is no portal that is known")]
+    #[error("`{name}` is not a known portal")]
     Portal {
         /// The word.
         name: String,
@@ -162,7 +162,7 @@ pub enum ValueError {
         text: String,
     },
     /// A value that can't be passed in the environment.
-    #[error("the value of `{name}` holds a NUL byte, which no environment variable can")]
+    #[error("the value of `{name}` contains a NUL byte, which an environment variable can't")]
     VariableValue {
         /// The variable.
         name: String,

@@ -268,11 +268,11 @@ fn what_is_not_protected_can_not_be_taken_off() {
     let error = |layers| merge(layers).resolve(&context).unwrap_err().to_string();
     assert_eq!(
         error(vec![user("allow_names = ['.git/hoks']")]),
-        "allow_names = \".git/hoks\" (user): no protected name is written so; did you mean \".git/hooks\"?"
+        "allow_names = \".git/hoks\" (user): there is no such protected name; did you mean \".git/hooks\"?"
     );
     assert_eq!(
         error(vec![user("allow_names = ['something']")]),
-        "allow_names = \"something\" (user): no protected name is written so"
+        "allow_names = \"something\" (user): there is no such protected name"
     );
     // Names that other layers add are known, too.
     let admin = file(Layer::Administrator, "filesystem.protect_names = ['deploy/keys']");

@@ -221,7 +221,7 @@ fn mistakes_are_pointed_at() {
       |                                                                                     ^ wrong type
     "#);
     insta::assert_snapshot!(mistakes("publish = [\"80/tcp\"]\nreach = [0, \"x\", -1]\ndns = [\"dns.google\"]\nmode = \"filterd\"\ndefault = \"aks\""), @r#"
-    error: "80/tcp" can't be published; that is written `[ADDRESS:][HOSTPORT:]PORT`
+    error: "80/tcp" is not a port to publish: write `[ADDRESS:][HOSTPORT:]PORT`
      --> /p.toml:3:12
       |
     3 | publish = ["80/tcp"]

@@ -29,7 +29,7 @@ pub enum DaemonError {
     #[error("can't talk to palisaded: {0}")]
     Talk(#[from] ProtocolError),
     /// The answer belongs to another request.
-    #[error("palisaded answers something else than what was asked")]
+    #[error("palisaded sent the answer to another request")]
     Strange,
     /// The daemon refuses the request.
     #[error("{}", .0.message)]
@@ -52,7 +52,7 @@ impl DaemonError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotRunning { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                Some("say it with sudo".to_owned())
+                Some("run this command again with sudo".to_owned())
             }
             Self::NotRunning { .. } => {
                 Some("systemctl start palisaded   # or, as root: palisaded".to_owned())

@@ -40,10 +40,10 @@ pub enum ProtocolError {
     #[error("the connection broke: {0}")]
     Broken(#[source] io::Error),
     /// The other side closed the connection between two frames.
-    #[error("the other side has gone")]
+    #[error("the other process closed the connection")]
     Gone,
     /// A frame that announces more than [`LONGEST`] bytes.
-    #[error("a message of {0} bytes, and none may be longer than {LONGEST}")]
+    #[error("a message has {0} bytes, more than {LONGEST}")]
     TooLong(usize),
     /// A frame took longer than it may.
     #[error("a message didn't end within {} s", PATIENCE.as_secs())]
@@ -52,7 +52,7 @@ pub enum ProtocolError {
     #[error("can't understand a message: {0}")]
     Malformed(#[source] serde_json::Error),
     /// The other side uses another version of the protocol.
-    #[error("the other side speaks version {theirs} of the protocol, this one {VERSION}")]
+    #[error("the other process uses version {theirs} of the protocol, this process uses version {VERSION}")]
     OtherVersion {
         /// The version of the other side.
         theirs: u32,

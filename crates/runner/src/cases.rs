@@ -54,7 +54,7 @@ pub(crate) fn main(request: &CasesRequest) -> Result<bool, Box<dyn Error>> {
     let noted = match std::fs::read_to_string(&path) {
         Ok(text) => toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Noted::default(),
-        Err(error) => return Err(format!("read {FILE}: {error}").into()),
+        Err(error) => return Err(format!("can't read {FILE}: {error}").into()),
     };
     let mut wrong = shrunk(&noted.cases, &now, &noted.shrunk);
     wrong.extend(history(&root)?);

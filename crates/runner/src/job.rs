@@ -95,7 +95,8 @@ pub(crate) fn run(
     let (status, busy) = wait(&mut child, Duration::from_secs(limit), stop)?;
     let took = began.elapsed();
     let mut output = tail(&mut kept)?;
-    let how = status.map_or_else(|| format!("it ran out of its {limit} s"), |status| status.to_string());
+    let how =
+        status.map_or_else(|| format!("it exceeded its limit of {limit} s"), |status| status.to_string());
     let results = match lines {
         None => vec![TestResult { busy, ..alone(job, status, took, &output) }],
         Some(lines) => {

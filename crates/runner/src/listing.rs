@@ -9,7 +9,7 @@ use crate::programs::Program;
 /// Why a program's tests aren't known.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError {
-    #[error("start {}: {source}", path.display())]
+    #[error("can't start {}: {source}", path.display())]
     Start { path: std::path::PathBuf, source: std::io::Error },
     #[error("{} --list failed: {said}", path.display())]
     Failed { path: std::path::PathBuf, said: String },

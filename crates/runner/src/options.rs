@@ -67,7 +67,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, Box<dyn std::error:
             return match &arguments[1..] {
                 [] => Ok(Request::Cases(CasesRequest::default())),
                 [one] if one == "--write" => Ok(Request::Cases(CasesRequest { write: true })),
-                _ => Err("cases takes --write or nothing".into()),
+                _ => Err("cases takes no argument except --write".into()),
             };
         }
         Some(&"all") => {
@@ -77,7 +77,7 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, Box<dyn std::error:
         _ => {}
     }
     while let Some(word) = words.next() {
-        let value = |value: Option<&str>| value.map(str::to_owned).ok_or(format!("{word} lacks its value"));
+        let value = |value: Option<&str>| value.map(str::to_owned).ok_or(format!("{word} needs a value"));
         match word {
             "-h" | "--help" => return Ok(Request::Help),
             "-p" | "--package" => {

@@ -22,13 +22,13 @@ pub(crate) struct Program {
 /// Why there are no programs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BuildError {
-    #[error("start cargo: {0}")]
+    #[error("can't start cargo: {0}")]
     Start(#[source] std::io::Error),
     #[error("cargo could not build the tests")]
     Failed,
-    #[error("cargo's message is not understood: {0}")]
+    #[error("can't understand cargo's message: {0}")]
     Message(String),
-    #[error("{}: {source}\nhint: ./x test, without --no-build", path.display())]
+    #[error("can't read {}: {source}\nhint: ./x test   # without --no-build", path.display())]
     Kept { path: PathBuf, source: std::io::Error },
 }
 

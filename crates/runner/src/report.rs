@@ -58,20 +58,20 @@ impl Report<'_> {
         };
         let mut slow: Vec<&TestResult> = self.results.iter().collect();
         slow.sort_by_key(|result| std::cmp::Reverse(result.took));
-        line(format_args!("\nthe slowest tests, and for how long each was on a processor:"));
+        line(format_args!("\nthe slowest tests, and the processor time of each:"));
         for result in slow.iter().take(SLOWEST) {
             let busy = result.busy.map_or_else(String::new, |busy| format!("{:.1} s", busy.as_secs_f64()));
             line(format_args!("  {:7.1} s {busy:>9}  {}", result.took.as_secs_f64(), result.name));
         }
         let (all, suites) = self.busy();
-        line(format_args!("\non a processor: {:.0} s together, and most of it in", all.as_secs_f64()));
+        line(format_args!("\nprocessor time: {:.0} s in total, most of it in", all.as_secs_f64()));
         for (suite, busy) in suites.iter().take(SLOWEST) {
             line(format_args!("  {:7.1} s  {suite}", busy.as_secs_f64()));
         }
         let not_tried: Vec<&TestResult> =
             self.results.iter().filter(|one| !one.not_tried.is_empty()).collect();
         if !not_tried.is_empty() {
-            line(format_args!("\nnot tried, for want of something on this machine:"));
+            line(format_args!("\nnot tried, because this machine lacks something:"));
             for result in not_tried {
                 let mut reasons: Vec<&str> = result.not_tried.iter().map(String::as_str).collect();
                 reasons.sort_unstable();
@@ -114,7 +114,7 @@ impl Report<'_> {
         line(format_args!("\ntests took {} s", self.took.as_secs()));
         if let Some(Worked { all, idle, idle_alone }) = self.worked {
             line(format_args!(
-                "processors had {} s and idled for {} s of it, for {} s while tests ran that must be alone",
+                "processors had {} s and were idle for {} s, of which {} s while tests ran that must run alone",
                 all.as_secs(),
                 idle.as_secs(),
                 idle_alone.as_secs()
@@ -176,8 +176,7 @@ mod tests {
             worked: None,
         };
         let text = report.text();
-        let told =
-            "on a processor: 9 s together, and most of it in\n      5.0 s  a/i/m\n      4.0 s  a/i/n\n\n";
+        let told = "processor time: 9 s in total, most of it in\n      5.0 s  a/i/m\n      4.0 s  a/i/n\n\n";
         assert!(text.contains(told), "{text}");
     }
 

@@ -84,7 +84,7 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
         return Ok(true);
     }
     if jobs.is_empty() {
-        return Err("no test has such a name\nhint: ./x test --list".into());
+        return Err("no test matches these names\nhint: ./x test --list".into());
     }
     if request.only.is_empty() && request.crates.is_empty() {
         left_out.extend(not_asked.into_iter().map(|why| LeftOut { tests: Vec::new(), why }));

@@ -17,7 +17,7 @@ pub(crate) enum SlotError {
     #[error(transparent)]
     Person(#[from] PersonError),
     /// The tmpfs for the user's home can't be mounted.
-    #[error("mount a tmpfs on {}: {source}; hint: PALISADE_TEST_SCRATCH=disk ./x test", home.display())]
+    #[error("can't mount a tmpfs on {}: {source}; hint: PALISADE_TEST_SCRATCH=disk ./x test", home.display())]
     Mount {
         /// Which.
         home: PathBuf,

@@ -78,7 +78,7 @@ pub(crate) struct Special {
 /// Why the file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SuitesError {
-    #[error("read {}: {source}", path.display())]
+    #[error("can't read {}: {source}", path.display())]
     Read { path: std::path::PathBuf, source: std::io::Error },
     #[error("{}: {source}", path.display())]
     Parse { path: std::path::PathBuf, source: Box<toml::de::Error> },

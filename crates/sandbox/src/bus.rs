@@ -175,13 +175,13 @@ pub(crate) fn resolve(
             (Wanted::Host, _) => buses.show(bus, facts, context, isolation, notes),
             (Wanted::Filtered, Isolation::Full) => buses.filter(bus, facts, policy, context, notes)?,
             (Wanted::Filtered, Isolation::InPlace) => {
-                let reason = "without a mount namespace the bus itself is there";
+                let reason = "without a mount namespace the command can reach the bus itself";
                 if !policy.best_effort().value {
-                    let guarantee = "only what the policy allows is done on a message bus";
+                    let guarantee = "the message buses are filtered";
                     return Err(PlanError::Guarantee { guarantee, reason: reason.to_owned() });
                 }
                 notes.push(Cow::Owned(format!(
-                    "the {bus} isn't filtered, and its address isn't told: {reason}"
+                    "the {bus} isn't filtered, and the command doesn't get its address: {reason}"
                 )));
             }
         }
@@ -202,14 +202,14 @@ impl Buses {
             Some(Address::Path(path)) => {
                 if isolation == Isolation::Full && facts.unused_id.is_some() {
                     notes.push(Cow::Owned(format!(
-                        "the {bus} may not know the command, which is another user outside"
+                        "the {bus} may refuse the command, which runs as another user outside"
                     )));
                 }
                 self.variables.push((bus.variable(), address::unix("path", path.as_os_str().as_encoded_bytes())));
                 self.shown.push((bus, path));
             }
             Some(Address::Abstract(_)) => notes.push(Cow::Owned(format!(
-                "the {bus} isn't there: its socket has an abstract name, which can't be shown; filtered it can be reached"
+                "the {bus} isn't there: its socket has an abstract name, which can't be shown; a filtered bus can use it"
             ))),
             None => {}
         }

@@ -80,7 +80,7 @@ pub enum StartError {
         source: Errno,
     },
     /// The launcher can't watch programs start, which it must do to give them another time of day.
-    #[error("can't watch programs begin, for a time of day of their own: {source}")]
+    #[error("can't trace programs to give them another time of day: {source}")]
     Watch {
         /// What the kernel said.
         source: Errno,
@@ -168,7 +168,7 @@ impl StartError {
             Self::NotExecutable { command, .. } => format!("palisade explain {}", quoted(command)),
             Self::DirectoryStream { .. } => "palisade run -- COMMAND </dev/null".to_owned(),
             Self::Tree { source: Errno::LOOP, .. } => {
-                "a symbolic link was put into the path meanwhile; run the command again if that was you"
+                "the path became a symbolic link during the launch; if you made the link, run the command again"
                     .to_owned()
             }
             Self::Tree { source: Errno::MFILE, .. } => "ulimit -n 4096   # then try again".to_owned(),
@@ -180,8 +180,8 @@ impl StartError {
                 "palisade doctor   # shows what this host lacks and how to enable it".to_owned()
             }
             Self::Watch { .. } => {
-                "sysctl kernel.yama.ptrace_scope   # 3 forbids it, and so does a tracer of the launch such as strace; \
-                 or take `time` out of the policy's [process]"
+                "sysctl kernel.yama.ptrace_scope   # 3 forbids tracing, and so does a tracer of the launch such as \
+                 strace; or remove `time` from [process] in the policy"
                     .to_owned()
             }
             Self::NoCgroup { .. } | Self::Cgroup { .. } => {
@@ -271,7 +271,7 @@ pub fn describe(step: &PlanStep<'_>) -> String {
         PlanStep::Bind(Bind { source, target, origin: Origin::Inside, .. })
             if source.as_bytes().starts_with(b".palisade/file-") =>
         {
-            format!("put a made file at /{target}")
+            format!("mount a generated file at /{target}")
         }
         PlanStep::Bind(Bind { source, target, origin: Origin::Inside, .. }) => {
             format!("mask /{target} with /{source}")
@@ -291,7 +291,7 @@ pub fn describe(step: &PlanStep<'_>) -> String {
         PlanStep::Queues { path, .. } => format!("mount message queues at /{path}"),
         PlanStep::Processes { path, .. } => format!("mount processes at /{path}"),
         PlanStep::Socket { path, .. } => format!("make socket /{path}"),
-        PlanStep::Information { path, .. } => format!("make file /{path}, with a number of the launch's own"),
+        PlanStep::Information { path, .. } => format!("make file /{path} with this launch's number"),
         PlanStep::Allow { path, .. } => format!("allow /{path}"),
         PlanStep::Enter => "enter the new root".to_owned(),
     }

@@ -189,8 +189,8 @@ impl Evidence {
         };
         let seccomp = match palisade_sys::seccomp::available() {
             Ok(true) => Have::Yes,
-            Ok(false) => Have::No("the kernel has no filters, or not their actions".to_owned()),
-            Err(errno) => Have::Unknown(format!("can't ask for the actions of filters: {errno}")),
+            Ok(false) => Have::No("the kernel lacks seccomp filters, or some of their actions".to_owned()),
+            Err(errno) => Have::Unknown(format!("can't query the actions of seccomp filters: {errno}")),
         };
         let root = facts.account.uid == 0;
         let other_user = match facts.unused_id {
@@ -209,7 +209,7 @@ impl Evidence {
                 None => Have::No(format!("the controller {name} isn't there")),
                 Some(controller) if controller.usable => Have::Yes,
                 Some(controller) => Have::No(format!(
-                    "neither below nor beside {} this user can make a group",
+                    "this user can't make a control group below or beside {}",
                     controller.own.shown()
                 )),
             },
@@ -239,7 +239,7 @@ impl Evidence {
         if self.landlock >= needed {
             Have::Yes
         } else if let Some(why) = &self.landlock_lacks {
-            Have::No(format!("Landlock isn't there: {why}"))
+            Have::No(format!("Landlock isn't available: {why}"))
         } else {
             Have::No(format!("Landlock ABI {needed} is needed, this kernel has {}", self.landlock))
         }
@@ -362,9 +362,9 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
         Guarantee::HostsFiltered => {
             let remedy = Some("a kernel from 5.2 on with nf_tables and its NAT for inet".to_owned());
             let have = host.network.and(&host.led);
-            let led = mechanism("every connection is led to who checks names", "nftables", have, remedy);
-            let weaker = Some("only programs that use a proxy get anywhere");
-            vec![led, Mechanism { name: "a network of its own and a proxy", weaker, ..network() }]
+            let led = mechanism("transparent proxy", "nftables", have, remedy);
+            let weaker = Some("only programs that use a proxy reach the network");
+            vec![led, Mechanism { name: "network namespace and a proxy", weaker, ..network() }]
         }
         Guarantee::NoAbstractSockets => {
             let scope = landlock("Landlock's socket scope", "Landlock ABI 6 (6.12)", 6, "6.12");
@@ -379,7 +379,7 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
             let have = match host.typing {
                 Some(0) => Have::Yes,
                 Some(_) => Have::No("dev.tty.legacy_tiocsti is 1".to_owned()),
-                None => Have::No("this kernel has no such knob".to_owned()),
+                None => Have::No("this kernel has no such setting".to_owned()),
             };
             let remedy = host.typing.map(|_set| "sysctl -w dev.tty.legacy_tiocsti=0".to_owned());
             vec![filter(), mechanism("kernel setting", "dev.tty.legacy_tiocsti = 0 (6.2)", have, remedy)]
@@ -390,7 +390,7 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
             let need = "idmapped mounts of the working directory";
             let masks = "root inside is the host's root without capabilities";
             vec![
-                mechanism("a user that nobody is", need, have, Some(remedy.to_owned())),
+                mechanism("mapping to an unused user", need, have, Some(remedy.to_owned())),
                 Mechanism { name: "masked kernel settings and secrets", weaker: Some(masks), ..tree() },
             ]
         }
@@ -398,7 +398,7 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
         Guarantee::ProcessesBounded => {
             // Processes are counted per user namespace since 5.14. The limit never applies to the host's root.
             let have =
-                if host.root { Have::No("it doesn't bind root".to_owned()) } else { host.users.clone() };
+                if host.root { Have::No("it doesn't limit root".to_owned()) } else { host.users.clone() };
             vec![
                 group("control group", "pids controller, writable", &host.pids),
                 mechanism("RLIMIT_NPROC", "a user namespace, and not root", have, None),

@@ -100,7 +100,7 @@ pub struct Loaded {
 #[derive(Debug, thiserror::Error)]
 pub enum LayerError {
     /// Other users could have written the file.
-    #[error("can't believe policy {file:?}: {source}")]
+    #[error("refusing policy {file:?}: {source}")]
     Distrusted {
         /// The file.
         file: PathBuf,
@@ -146,13 +146,13 @@ pub enum LayerError {
         chain: Vec<String>,
     },
     /// The chain of inherited profiles is too long.
-    #[error("profiles inherit more than {DEEPEST} deep, or more than {MOST} in all: {}", chain.join(" > "))]
+    #[error("profiles inherit more than {DEEPEST} levels deep, or more than {MOST} profiles in all: {}", chain.join(" > "))]
     Deep {
         /// The names.
         chain: Vec<String>,
     },
     /// The file isn't the system's, and only the system's files count on this host.
-    #[error("policy {file:?} isn't the system's, and on this host no other counts")]
+    #[error("policy {file:?} isn't the system's, and this host allows only the system's policy")]
     NotOfSystem {
         /// The file.
         file: PathBuf,
@@ -212,10 +212,10 @@ impl LayerError {
                 format!("did you mean {nearest}? palisade {} list shows all", sort.name())
             }
             Self::Unknown { sort, .. } => {
-                format!("palisade {} list   # shows those there are", sort.name())
+                format!("palisade {} list   # shows all", sort.name())
             }
             Self::Configuration { profile, .. } => {
-                format!("palisade profile show {}   # shows those there are", quoted(profile))
+                format!("palisade profile show {}   # shows its configurations", quoted(profile))
             }
             Self::Features { .. } => {
                 "palisade open --without FEATURE …, or `without = [\"FEATURE\"]` in a profile of yours"

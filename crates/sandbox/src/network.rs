@@ -42,7 +42,7 @@ pub(crate) fn plan(
     }
     if isolation == Isolation::InPlace {
         let guarantee = "only allowed hosts are reached";
-        let reason = "that takes a network namespace".to_owned();
+        let reason = "that needs a network namespace".to_owned();
         if !best_effort {
             return Err(PlanError::Guarantee { guarantee, reason });
         }

@@ -162,13 +162,13 @@ impl RegistryError {
         Some(match self {
             Self::Distrusted { directory, .. } => {
                 let directory = quoted(directory);
-                format!("ls -ld {directory}   # whose it is; root can remove it: rm -r {directory}")
+                format!("ls -ld {directory}   # shows the owner; root can remove it: rm -r {directory}")
             }
             Self::Directory { .. } => {
                 "export XDG_RUNTIME_DIR=DIRECTORY   # one of yours, mode 0700".to_owned()
             }
             Self::File { directory, .. } => format!("df {}", quoted(directory)),
-            Self::Full { .. } => "palisade ps   # removes what has ended".to_owned(),
+            Self::Full { .. } => "palisade ps   # removes ended sandboxes from the list".to_owned(),
             Self::NameTaken { .. } => "palisade ps   # shows it; take another name".to_owned(),
         })
     }

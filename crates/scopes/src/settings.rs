@@ -56,7 +56,7 @@ pub enum SettingsError {
         source: std::io::Error,
     },
     /// The file is larger than [`LARGEST`].
-    #[error("{} has {size} bytes, and {LARGEST} are the most", path.shown())]
+    #[error("{} has {size} bytes, more than {LARGEST}", path.shown())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -70,9 +70,11 @@ impl SettingsError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Schema { .. } => Some("update palisade and palisaded to the same version".into()),
+            Self::Schema { path, .. } => {
+                Some(format!("write `schema = {SCHEMA}` in {}, or update Palisade", path.shown()))
+            }
             Self::Malformed { path, .. } | Self::Value { path, .. } | Self::TooLarge { path, .. } => {
-                Some(format!("sudo nano {}   # docs/scopes.md shows all of it", path.shown()))
+                Some(format!("sudo nano {}   # docs/scopes.md describes the keys", path.shown()))
             }
             Self::Read { .. } => None,
         }

@@ -197,7 +197,7 @@ impl<'t> Reader<'t> {
     /// An element of a command begins.
     pub(crate) fn begin(&mut self) {
         if self.kind == Kind::FunctionBody {
-            self.wrong(FaultKind::Stray, self.at, "a function's body is no group of commands");
+            self.wrong(FaultKind::Stray, self.at, "a function's body isn't a group of commands");
             self.kind = Kind::Simple;
         }
         self.has_begun = true;
@@ -211,7 +211,7 @@ impl<'t> Reader<'t> {
     pub(crate) fn finish(&mut self, end: End) {
         match self.kind {
             Kind::LoopVariable | Kind::Subject | Kind::CaseIn | Kind::Pattern(_) => {
-                self.wrong(FaultKind::Stray, self.at, "`for` or `case` breaks off");
+                self.wrong(FaultKind::Stray, self.at, "`for` or `case` is incomplete");
             }
             Kind::FunctionName | Kind::FunctionBody => {
                 self.wrong(FaultKind::Stray, self.at, "a function has no name or no body");
@@ -226,7 +226,7 @@ impl<'t> Reader<'t> {
 
     pub(crate) fn open(&mut self, group: Group, stage: Stage) {
         if self.kind == Kind::Closed {
-            self.wrong(FaultKind::Stray, self.at, "a group begins behind another one");
+            self.wrong(FaultKind::Stray, self.at, "a group begins directly after another group");
             self.finish(End::Plain);
         }
         self.kind = Kind::Simple;
@@ -239,7 +239,7 @@ impl<'t> Reader<'t> {
     /// Checks that nothing is missing before a word or bracket that continues or ends a group.
     pub(crate) fn check_complete(&mut self, at: usize) {
         if self.is_wanted || self.frames.last().is_some_and(|frame| !frame.is_complete()) {
-            self.wrong(FaultKind::Stray, at, "a group goes on or ends where a command is missing");
+            self.wrong(FaultKind::Stray, at, "a command is missing in a group");
         }
         self.is_wanted = false;
     }
@@ -251,12 +251,12 @@ impl<'t> Reader<'t> {
         match self.frames.pop() {
             Some(frame) => {
                 if !frame.ends_with(word) {
-                    self.wrong(FaultKind::Stray, at, "a group ends that is another one");
+                    self.wrong(FaultKind::Stray, at, "the end of a group doesn't match its beginning");
                 }
                 self.tell(Event::Shut);
                 self.kind = Kind::Closed;
             }
-            None => self.wrong(FaultKind::Stray, at, "a group ends that never began"),
+            None => self.wrong(FaultKind::Stray, at, "the end of a group has no beginning"),
         }
     }
 
@@ -297,7 +297,7 @@ impl<'t> Reader<'t> {
             return None;
         }
         if self.patience == 0 {
-            self.wrong(FaultKind::Stray, at, "too many brackets lie in each other");
+            self.wrong(FaultKind::Stray, at, "brackets are nested too deeply");
             return None;
         }
         let (end, closed) = close(self.bytes(), at + 2, Bracket::Sum);
@@ -432,7 +432,7 @@ impl<'t> Reader<'t> {
                 return;
             }
             if self.kind == Kind::Closed {
-                self.wrong(FaultKind::Stray, range.start, "a word stands behind a group");
+                self.wrong(FaultKind::Stray, range.start, "a word stands directly after a group");
                 self.finish(End::Plain);
             }
             if self.after_brackets().is_some() {
@@ -496,7 +496,7 @@ impl<'t> Reader<'t> {
         let is_open =
             !self.frames.is_empty() || self.is_wanted || !matches!(self.kind, Kind::Simple | Kind::Closed);
         if is_open {
-            self.wrong(FaultKind::Open, at, "it ends where something is missing");
+            self.wrong(FaultKind::Open, at, "the text ends in the middle of a command");
         }
         self.finish(End::Plain);
         self.has_ended = true;

@@ -28,7 +28,7 @@ impl Reader<'_> {
             "!" | "time" | "function" | "coproc" | "[[" => {
                 match self.kind {
                     Kind::Closed => {
-                        self.wrong(FaultKind::Stray, range.start, "a word stands behind a group");
+                        self.wrong(FaultKind::Stray, range.start, "a word stands directly after a group");
                         self.finish(End::Plain);
                     }
                     Kind::FunctionBody if raw != "[[" => self.begin(),
@@ -92,9 +92,15 @@ impl Reader<'_> {
                     frame.stage = stage;
                     frame.is_filled = false;
                 }
-                None => self.wrong(FaultKind::Stray, at, "a word stands in a group that has none such"),
+                None => self.wrong(
+                    FaultKind::Stray,
+                    at,
+                    "a word such as `then` or `do` stands in the wrong group",
+                ),
             },
-            None => self.wrong(FaultKind::Stray, at, "a word goes on with a group that never began"),
+            None => {
+                self.wrong(FaultKind::Stray, at, "a word such as `then` or `do` stands outside of a group")
+            }
         }
     }
 }

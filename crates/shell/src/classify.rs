@@ -188,7 +188,7 @@ impl Classifier {
                 rule: "trust/unreadable".to_owned(),
                 level: Level::Warn,
                 span: 0..0,
-                words: format!("Which lines are trusted can't be told: {error}"),
+                words: format!("Can't read the list of trusted lines: {error}"),
                 reference: String::new(),
             }),
             Some(Ok(false)) | None => {}
@@ -222,7 +222,7 @@ impl Classifier {
                 rule: "lists/unreadable".to_owned(),
                 level: Level::Warn,
                 span: 0..0,
-                words: format!("Whether it is in a list can't be told: {error}"),
+                words: format!("Can't look it up in the lists: {error}"),
                 reference: String::new(),
             }],
         }
@@ -260,9 +260,11 @@ impl Classifier {
 fn unknown(line: &str, reading: &Reading, named: Option<&atoms::Atom>) -> Option<Reason> {
     let named = named.filter(|atom| atom.level >= Level::Confirm);
     let words = match (reading.doubt, named) {
-        (Some(Doubt::Deep | Doubt::Long), _) => "It is too long or too deep to be understood as a whole",
+        (Some(Doubt::Deep | Doubt::Long), _) => {
+            "It is too long or too deeply nested to be understood as a whole"
+        }
         (Some(Doubt::Open | Doubt::Stray), Some(_)) => {
-            "It isn't complete as a line of shell, and names something dangerous"
+            "It isn't a complete line of shell, and it names something dangerous"
         }
         _ => return None,
     };

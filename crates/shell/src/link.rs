@@ -274,7 +274,7 @@ impl Link {
                 self.say_once(&words, refusal.hint.as_deref().unwrap_or("palisade scope status"));
             }
             _ => {
-                self.complain(&TalkError::Strange("it answers something else than what was asked".into()));
+                self.complain(&TalkError::Strange("its answer doesn't match the request".into()));
                 self.ask = None;
                 self.due.clear();
             }
@@ -307,7 +307,7 @@ impl Link {
 
     fn complain(&mut self, error: &TalkError) {
         if let TalkError::Strange(_) = error {
-            let words = format!("lines run without a scope: palisaded was asked, and {error}");
+            let words = format!("lines run without a scope: {error}");
             self.say_once(&words, "systemctl restart palisaded   # if it was updated since");
         }
     }

@@ -51,10 +51,10 @@ pub enum ProxyError {
     #[error("can't open a pseudo-terminal: {0}")]
     Pair(#[source] io::Error),
     /// No process would restore the terminal's settings at the end.
-    #[error("can't have the terminal's settings kept: {0}")]
+    #[error("can't start the process that restores the terminal's settings: {0}")]
     Guardian(#[source] io::Error),
     /// Signals can't be received.
-    #[error("can't be told of signals: {0}")]
+    #[error("can't receive signals: {0}")]
     Signals(#[source] io::Error),
     /// No nonce could be made.
     #[error("can't make a secret for the shell: {0}")]

@@ -63,7 +63,7 @@ pub fn as_user(user: &User, most: u64, work: impl FnOnce() -> Vec<u8>) -> io::Re
             };
             read?;
             if ended.is_none_or(|(_pid, status)| status.exit_status() != Some(0)) {
-                return Err(io::Error::other("the child that was to do it has failed"));
+                return Err(io::Error::other("the child process for it has failed"));
             }
             if said.len() as u64 > most {
                 return Err(io::Error::other("it is too large"));

@@ -212,7 +212,7 @@ pub fn namespace(kind: Kind) -> Result<Presence, ProbeError> {
     drop(writer);
     let told = listen(&reader);
     let _reaped = wait::blocking(child);
-    match told.map_err(failed("hear from a probe's process"))? {
+    match told.map_err(failed("read the result of a probe's process"))? {
         [0, _] => Ok(Presence::Present),
         [step, errno] => {
             let place = usize::try_from(step).ok().and_then(|step| step.checked_sub(2));

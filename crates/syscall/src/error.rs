@@ -20,7 +20,7 @@ pub enum Error {
         name: String,
     },
     /// The policy allows a call that would bypass the broker.
-    #[error("with `{name}` allowed, names can't be protected: it reaches files past the broker")]
+    #[error("with `{name}` allowed, names can't be protected: `{name}` reaches files without the broker")]
     PastTheBroker {
         /// The call.
         name: &'static str,
@@ -45,7 +45,7 @@ pub enum Error {
     },
     /// A condition on arguments can't be read.
     #[error(
-        "no condition on the arguments of `{name}`: `{text}`; one is `arg0 in 1,2`, `arg1 not in 0` or `arg2 has 0x40`"
+        "invalid condition on the arguments of `{name}`: `{text}`; write `arg0 in 1,2`, `arg1 not in 0` or `arg2 has 0x40`"
     )]
     Condition {
         /// The call.
@@ -65,8 +65,8 @@ pub enum Error {
     },
     /// A condition is on an argument that is an address.
     #[error(
-        "argument {argument} of `{name}` is an address: what is there can be changed after it was looked at, \
-         so no condition can be about it"
+        "argument {argument} of `{name}` is an address: the data at an address can change after a check, \
+         so no condition can test it"
     )]
     Address {
         /// The call.
@@ -84,9 +84,9 @@ pub enum Error {
     },
     /// Programs get this call's result without making the call (from the vDSO).
     #[error(
-        "`{name}` can't be {word}: the kernel's vDSO tells it in the program's own memory, and no call is made; \
-         [process] time moves the time of day, and outside of a sandbox \
-         `palisade interpose --fake time=2030-01-01 -- COMMAND` hides the vDSO"
+        "`{name}` can't be {word}: the kernel's vDSO answers it in the program's own memory, without a system call; \
+         to change the time of day, set `time` in [process], or outside of a sandbox run \
+         `palisade interpose --fake time=2030-01-01 -- COMMAND`"
     )]
     Vdso {
         /// The call.
@@ -95,7 +95,9 @@ pub enum Error {
         word: &'static str,
     },
     /// The broker judges this call, so a reply can't allow it.
-    #[error("`{name}` is judged by its path or address: what it may reach say [filesystem] and [network]")]
+    #[error(
+        "`{name}` is judged by its path or address: state in [filesystem] or [network] what it may reach"
+    )]
     Judged {
         /// The call.
         name: String,

@@ -123,7 +123,7 @@ impl Rules {
     /// # Errors
     /// None: the names are known.
     pub fn opening(mut self) -> Result<Self, Error> {
-        self = self.passing(&["open", "openat", "creat"], "opening a path of them is answered")?;
+        self = self.passing(&["open", "openat", "creat"], "the policy answers the opens of some paths")?;
         let reason = "its flags lie in memory, where no filter can see them; programs fall back to openat";
         self.add("openat2".parse()?, Rule::always(Action::Errno(Errno::ENOSYS), reason));
         Ok(self)
@@ -144,7 +144,12 @@ mod tests {
                 ReplyAction::Ask,
                 "unknown system call `sethostnam`; did you mean `sethostname`?",
             ),
-            ("prctl", "arg0 is 3", ReplyAction::Ask, "no condition on the arguments of `prctl`: `arg0 is 3`"),
+            (
+                "prctl",
+                "arg0 is 3",
+                ReplyAction::Ask,
+                "invalid condition on the arguments of `prctl`: `arg0 is 3`",
+            ),
             ("openat", "arg1 in 3", ReplyAction::Ask, "argument 1 of `openat` is an address"),
             ("getpid", "arg0 in 3", ReplyAction::Ask, "`getpid` has no arguments"),
             ("kill", "arg2 in 3", ReplyAction::Ask, "`kill` has arguments 0 to 1, and no argument 2"),
@@ -157,12 +162,7 @@ mod tests {
                 ReplyAction::Return(0),
                 "`clock_gettime` can't be answered: the kernel's vDSO",
             ),
-            (
-                "time",
-                "",
-                ReplyAction::Ask,
-                "`palisade interpose --fake time=2030-01-01 -- COMMAND` hides the vDSO",
-            ),
+            ("time", "", ReplyAction::Ask, "run `palisade interpose --fake time=2030-01-01 -- COMMAND`"),
             ("unlink", "", ReplyAction::Allow, "`unlink` is judged by its path"),
         ] {
             let error = rule(name, when, given, "x").unwrap_err().to_string();

@@ -410,7 +410,7 @@ impl Rules {
         if let Ok(call) = "execve".parse::<Syscall>()
             && let Some(number) = call.number(arch)
         {
-            self.add(call, Rule::always(Action::Notify, "becomes another program"));
+            self.add(call, Rule::always(Action::Notify, "executes another program"));
             numbers.insert(number);
         }
         self
@@ -459,7 +459,7 @@ impl Rules {
                 action: Action::Errno(Errno::EAFNOSUPPORT),
                 tests: vec![others],
                 condition: "arg0 not in AF_UNIX".to_owned(),
-                reason: "what it serves is reached by files".to_owned(),
+                reason: "it may serve unix sockets only".to_owned(),
             },
         );
         Ok(self)

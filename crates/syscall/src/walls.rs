@@ -81,7 +81,7 @@ fn parse(text: &str) -> Result<Vec<Wall>, Error> {
         let wrong = |problem| Error::Line { line: index + 1, problem, text: whole.to_owned() };
         let (line, words) = whole.split_once('#').ok_or_else(|| wrong("no words after `#`"))?;
         let mut parts = line.split_whitespace();
-        let by = parts.next().and_then(By::from_key).ok_or_else(|| wrong("nobody judges so"))?;
+        let by = parts.next().and_then(By::from_key).ok_or_else(|| wrong("unknown wall"))?;
         let errno = match parts.next() {
             Some("judges") => None,
             Some(name) => Some(Errno::from_name(name).ok_or_else(|| wrong("not an error"))?),
@@ -112,7 +112,7 @@ mod tests {
     fn a_wrong_line_is_named() {
         for (text, message) in [
             ("landlock EPERM mount", "no words after `#`"),
-            ("\nfirewall EPERM mount # x", "line 2: nobody judges so"),
+            ("\nfirewall EPERM mount # x", "line 2: unknown wall"),
             ("landlock ENO mount # x", "not an error"),
             ("kernel # x", "no answer"),
             ("kernel judges muont # x", "did you mean `mount`?"),

@@ -48,11 +48,11 @@ pub(crate) enum InsideError {
     NoAddress { target: String },
     #[error("can't look up {target}")]
     Lookup { target: String, source: io::Error },
-    #[error("connection {number}")]
+    #[error("can't make connection {number}")]
     Connection { number: usize, source: io::Error },
-    #[error("after {got} of {wanted} bytes")]
+    #[error("the transfer stopped after {got} of {wanted} bytes")]
     Transfer { got: u64, wanted: u64, source: io::Error },
-    #[error("can't speak with the bench")]
+    #[error("can't exchange data with the bench")]
     Bench { source: io::Error },
 }
 

@@ -325,7 +325,8 @@ impl<'a> Traffic<'a> {
 
 impl Client {
     fn sample(&self, steps: &[Step]) -> Result<(Sample, Option<f64>), crate::workload::Failure> {
-        let silent = || crate::workload::Failure::Proof { why: "it didn't say what it measured".to_owned() };
+        let silent =
+            || crate::workload::Failure::Proof { why: "the run didn't report what it measured".to_owned() };
         let wall = (self.reading)(steps).ok_or_else(silent)?;
         let (first, last) = (steps.first().ok_or_else(silent)?, steps.last().ok_or_else(silent)?);
         let sample = Sample {

@@ -30,14 +30,14 @@ pub(crate) enum GateError {
     Parse { path: PathBuf, source: serde_json::Error },
     #[error("{} can't be kept as a baseline: {source}", path.display())]
     Keep { path: PathBuf, source: Box<crate::output::OutputError> },
-    #[error("can't count what {} does: is it watched already, or may nobody be (kernel.yama.ptrace_scope)?", path.display())]
+    #[error("can't trace {}: another process traces it, or kernel.yama.ptrace_scope forbids tracing", path.display())]
     Count { path: PathBuf, source: rustix::io::Errno },
     #[error("{} does not do its work: {why}", path.display())]
     Fails { path: PathBuf, why: String },
     #[error("{} has no counts of {host}; hint: palisade-bench gate --renew", path.display())]
     NoBaseline { path: PathBuf, host: String },
     #[error(
-        "{} has instructions of {known}, and this palisade is built by the profile {profile}: they can't be compared; \
+        "{} has instructions of {known}, but this palisade has the profile {profile}: they can't be compared; \
          hint: palisade-bench gate --renew, or --profile NAME if the name is wrong",
         path.display()
     )]

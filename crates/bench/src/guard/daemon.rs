@@ -49,7 +49,7 @@ pub(crate) enum Unguarded {
     Ended { status: String, said: String },
     #[error("it wasn't ready after {} s", PATIENCE.as_secs())]
     Slow,
-    #[error("it watches something else than the bench's own file system: {said}")]
+    #[error("it doesn't watch exactly the bench's own file system: {said}")]
     Strays { said: String },
 }
 

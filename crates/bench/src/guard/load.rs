@@ -111,7 +111,7 @@ pub(crate) enum LoadError {
     Job { job: &'static str, said: String },
     #[error("can't open {}", path.display())]
     Open { path: PathBuf, source: io::Error },
-    #[error("{} is denied by the policy and was {}", path.display(), if *wanted { "not refused" } else { "refused" })]
+    #[error("{} was {}", path.display(), if *wanted { "allowed, but the policy denies it" } else { "refused without a policy" })]
     Effect { path: PathBuf, wanted: bool },
 }
 

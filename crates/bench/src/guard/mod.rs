@@ -32,13 +32,11 @@ use crate::launch::LaunchError;
 pub(crate) enum GuardError {
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    #[error(
-        "guards are measured by root only: they ask the kernel about all that is opened on a file system"
-    )]
+    #[error("guards are measured by root only: the kernel asks them about each open on a file system")]
     NotRoot,
-    #[error("the programs that tell the time are written for x86_64 only so far")]
+    #[error("guards are measured on x86_64 only: the timing programs are written for it")]
     Architecture,
-    #[error("can't have mounts of its own")]
+    #[error("can't make a private mount namespace")]
     Mounts { source: io::Error },
     #[error("can't {what} {}", path.display())]
     Prepare { what: &'static str, path: PathBuf, source: io::Error },

@@ -282,12 +282,12 @@ fn sample(
     if let Err(failure) = Check::Success.verify(&run) {
         return Ok(Err(failure));
     }
-    let Some(figures) = figures else { return failed("it isn't known how long it took".to_owned()) };
+    let Some(figures) = figures else { return failed("the run reported no time".to_owned()) };
     let figures: Vec<f64> = figures;
     let (mut work, mut memory) = (0.0, run.usage.max_rss);
     if let (Some(guard), Some((denied, used))) = (guard, before) {
         if guard.evidence() <= denied {
-            return failed("the daemon denied nothing of what it must deny".to_owned());
+            return failed("the daemon denied none of the files that the policy denies".to_owned());
         }
         let now = guard.used();
         work = now.work - used.work;

@@ -123,7 +123,7 @@ impl Bed {
             let run = done(launcher, &invocation, 0)?;
             Shown::parse(&run.stdout).ok_or_else(|| Unready::Failed {
                 command: invocation.display(),
-                failure: Failure::Proof { why: "its output is no plan, or longer than is read".to_owned() },
+                failure: Failure::Proof { why: "its output isn't a plan, or is too long".to_owned() },
             })
         };
         let shown = plan(name)?;
@@ -147,8 +147,9 @@ impl Bed {
         let skipped = all - resolved.len();
         let mut remarks = Vec::new();
         if skipped > 0 {
-            remarks
-                .push(format!("{skipped} of {all} ELF files are not given to ldd: it refuses them (static)"));
+            remarks.push(format!(
+                "{skipped} of {all} ELF files are not given to ldd, which refuses static files"
+            ));
         }
         if more {
             remarks.push("of very large directories not all files are given to ldd".to_owned());

@@ -101,7 +101,7 @@ impl Runner<'_> {
                 return Ok(Err(failure));
             }
             let Some(figure) = self.reading.of(&run) else {
-                return failed("it didn't say how long planning took");
+                return failed("the run didn't report the time of planning");
             };
             sum.wall += figure;
             sum.user += run.usage.user.as_secs_f64();

@@ -21,13 +21,13 @@ use crate::launch::LaunchError;
 pub(crate) enum ScopesError {
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    #[error("scopes are measured by root only: eBPF programs are attached for that")]
+    #[error("scopes are measured by root only: the measurement attaches eBPF programs")]
     NotRoot,
     #[error("can't run {}", path.display())]
     Run { path: PathBuf, source: io::Error },
     #[error("{} ended with {status}: {said}", path.display())]
     Ended { path: PathBuf, status: String, said: String },
-    #[error("{} says what isn't understood: {line:?}", path.display())]
+    #[error("can't understand a line that {} printed: {line:?}", path.display())]
     Line { path: PathBuf, line: String, source: serde_json::Error },
 }
 

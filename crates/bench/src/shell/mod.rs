@@ -18,11 +18,11 @@ use crate::interleave::{Sample, Series};
 pub(crate) enum ShellError {
     #[error("can't start {what} on a pseudo-terminal: {source}")]
     Start { what: String, source: std::io::Error },
-    #[error("no echo of a key came from {what}")]
+    #[error("{what} didn't echo a key")]
     NoEcho { what: String },
-    #[error("{what} has printed {seen} of {wanted} bytes, and no end of them in time")]
+    #[error("{what} printed only {seen} of {wanted} bytes in time")]
     Cut { what: String, seen: usize, wanted: usize },
-    #[error("what prints the text ended with code {code} in {what}")]
+    #[error("the command that prints the text ended with code {code} in {what}")]
     Code { what: String, code: String },
     #[error("the guard can't be made: {0}")]
     Guard(#[from] palisade_shell::classify::RuleError),

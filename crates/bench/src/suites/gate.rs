@@ -57,7 +57,7 @@ impl Suite for Gate {
             if options.renew {
                 kept.renew(allocated, now.clone());
                 kept.write(&path)?;
-                bench.say(&format!("{} has the counts of now", path.display()));
+                bench.say(&format!("{} has the current counts", path.display()));
             }
             let findings = kept.compare(&path, allocated, &now)?;
             passes &= !findings.iter().any(Finding::is_worse);

@@ -14,13 +14,13 @@ use crate::summary::Report;
 
 /// Notes for the reader.
 const NOTES: [&str; 8] = [
-    "off: nobody is asked; `× plain` is × off. Each contender has a file system of its own, filled alike; only that is watched",
-    "call: from directly before `execve` to the first instruction of a static program, median of a round; wall: vfork, execve, run and wait, mean of a round. strace and tracepoints: the call itself, mean of a round, copies of `true` whose libraries nobody watches",
+    "off: no daemon is asked; `× plain` is × off. Each contender has its own file system with the same content, and watches only that",
+    "call: from directly before `execve` to the first instruction of a static program, median of a round; wall: vfork, execve, run and wait, mean of a round. strace and tracepoints: the call itself, mean of a round, copies of `true` whose libraries no daemon watches",
     "in every round what the policy denies was seen to be denied: EPERM under palisaded, a line in the log under fapolicyd, which is permissive here",
-    "allow all first: as in fapolicyd's document, after the denial of the two files that show that anybody decides",
+    "allow all first: as in fapolicyd's document, after the rules that deny two files; the denials show that the daemon decides",
     "both daemons read the same rules and trusted files, are asked about opens and execs, and check no integrity; fapolicyd's own rules are its known-libs",
-    "same core, different cores: of load and daemon, each kept to one",
-    "in a home: as an ordinary user, to whom everything belongs but compiler and Node, which nobody watches; on whichever core; processor time: of the command, of all that it started and of the daemon",
+    "same core, different cores: load and daemon are each kept on one core",
+    "in a home: as an ordinary user, who owns everything but compiler and Node, which no daemon watches; on any core; processor time: of the command, of all that it started and of the daemon",
     "user+sys here: of the daemon in one round; max: what the daemon has in memory (PSS), of off the load itself",
 ];
 
@@ -34,7 +34,7 @@ impl Suite for Guard {
     }
 
     fn about(&self) -> &'static str {
-        "Opens and execs that a daemon is asked about: palisaded, fapolicyd, and nobody (root only)"
+        "Opens and execs that a daemon is asked about: palisaded, fapolicyd, and no daemon (root only)"
     }
 
     fn more(&self) -> More {

@@ -47,7 +47,7 @@ impl Suite for Profiles {
         if tools.antimony.is_none() {
             missing.push(Missing {
                 name: "antimony".to_owned(),
-                how: "not on PATH; its published figures, of its author's machine, stand beside the goals"
+                how: "not on PATH; the goals show its published figures, which its author measured on another machine"
                     .to_owned(),
             });
         }

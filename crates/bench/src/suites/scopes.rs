@@ -13,10 +13,10 @@ use crate::summary::Report;
 const NOTES: [&str; 6] = [
     "ns of a program: the kernel's run-time statistics, divided by its runs; a command is one fork, one exec and, where there is a program for it, one exit; all cases in turns in each round",
     "`nothing` is an empty program: its figure is the statistics' own cost, which is in the figure of each of the others' programs as well",
-    "unmarked: only a bystander is marked; marked: the load is, and its execs are judged; watched: and each exec is told to somebody who reads",
+    "unmarked: only another process is marked; marked: the load is marked, and its execs are judged; watched: marked, and each exec is reported to a reader",
     "atty, rebuilt: its three modes as its document has them, with an exec seen at the tracepoint as ours is; task storage: the least that can be done with it",
     "the load runs on one core before everything else there; programs see the rest of the host, too, whose runs count",
-    "map_pressure: trees of some hundred or thousand processes and tables of 256 places: a larger table and a fork bomb, without the bomb; palisade puts what finds no place into the task",
+    "map_pressure: trees of some hundred or thousand processes and tables of 256 places: a larger table and a fork bomb, without the bomb; palisade stores in the task what has no room in the table",
 ];
 
 /// One round here stands for this many rounds of the options: a round is thousands of commands for each case.

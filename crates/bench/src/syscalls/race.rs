@@ -83,7 +83,7 @@ pub(super) fn processor(table: &Table, title: &str, bench: &mut Bench) -> Option
 fn read(run: &Run, contender: &Contender) -> Result<Sample, Failure> {
     Check::Success.verify(run)?;
     let (mut user, mut system) = (run.usage.user.as_secs_f64(), run.usage.system.as_secs_f64());
-    let no_time = |_no_number| Failure::Proof { why: "it said no time".to_owned() };
+    let no_time = |_no_number| Failure::Proof { why: "the run reported no time".to_owned() };
     let wall = match contender.timed {
         Timed::Run => run.wall.as_secs_f64(),
         Timed::Itself => {

@@ -41,7 +41,7 @@ struct Rulers {
 impl Rulers {
     fn compile(work: &Path) -> Result<Self, String> {
         if !cfg!(target_arch = "x86_64") {
-            return Err("their code is x86-64's".to_owned());
+            return Err("their code is for x86-64 only".to_owned());
         }
         let cc =
             programs::on_path("cc").ok_or("no C compiler: `cc` is not on PATH; apt install gcc libc6-dev")?;

@@ -118,7 +118,7 @@ fn outcome(answer: u32) -> io::Result<Outcome> {
         3 => Outcome::NoScope,
         4 => Outcome::Taken,
         layout::NO_PROCESS => Outcome::NoProcess,
-        other => return Err(io::Error::other(format!("it answers {other}"))),
+        other => return Err(io::Error::other(format!("the program returned {other}"))),
     })
 }
 

@@ -76,7 +76,7 @@ pub(crate) fn all() {
         settings.update(&key, &found, MapFlags::ANY).map_err(|error| format!("write: {error}"))?;
         drop(settings);
         let daemon = Daemon::start(CLOSED, in_force)?;
-        eventually_said("palisaded: alarm: ", "it is made anew")?;
+        eventually_said("palisaded: alarm: ", "loading new ones")?;
         refuses_what_has_no_label()?;
         let programs = GuardPrograms::open(&Pins::default()).map_err(|error| told("open")(&error))?;
         ensure(programs.is_some(), "nothing is pinned")?;

@@ -131,7 +131,7 @@ fn stop_answering() -> Result {
     ensure(longest < WAIT, format!("others waited {longest:?}"))?;
     let told = said();
     let told = told.get(from..).unwrap_or_default();
-    let alarm = told.contains("alarm: questions have been lying unread");
+    let alarm = told.contains("alarm: the kernel's questions wait unread");
     ensure(alarm, format!("nothing was said of it: {told}"))?;
     // The waiting processes never get an answer, and the mount can't be unmounted. They end with the guest.
     let _ended = waiting.kill();

@@ -20,9 +20,9 @@ const fn kind(kind: Kind) -> &'static str {
 const fn state(state: State) -> &'static str {
     match state {
         State::Ours => "",
-        State::Changed => "  changed by somebody",
+        State::Changed => "  changed since",
         State::Missing => "  missing",
-        State::Dangling => "  leads nowhere",
+        State::Dangling => "  its target is missing",
         State::Outdated => "  made from a file that has changed",
     }
 }
@@ -58,18 +58,20 @@ pub(super) fn note(note: &Note) -> String {
             format!("{directory:?} isn't on your PATH: typing {name:?} doesn't find the link")
         }
         Note::Shadowed { by, name } => {
-            format!("{by:?} comes before the link on your PATH: typing {name:?} finds that")
+            format!("{by:?} comes before the link on your PATH: typing {name:?} starts that")
         }
         Note::NoEntry { name, again } => format!(
             "the system has no desktop entry of {name}, so there is only the link; `{again}` makes one"
         ),
-        Note::FromNothing(error) => format!("an entry is made from nothing: {error}"),
-        Note::Unusable { path, source } => format!("an entry is made from nothing: {path:?}: {source}"),
+        Note::FromNothing(error) => format!("the entry uses nothing of the system's: {error}"),
+        Note::Unusable { path, source } => {
+            format!("the entry uses nothing of the system's: {path:?}: {source}")
+        }
         Note::Lost(Lost::Exec(exec)) => {
-            format!("the desktop entry is without what else is in its Exec: {exec}")
+            format!("the desktop entry lacks the other parts of the original Exec: {exec}")
         }
         Note::Lost(Lost::Action(id)) => {
-            format!("the desktop entry is without its action {id}, which starts something else")
+            format!("the desktop entry lacks the action {id}, which starts another program")
         }
         Note::Stays { path, source } => format!("{path:?} stays as it is: {source}"),
         Note::Others { entries, again } => {
@@ -78,7 +80,7 @@ pub(super) fn note(note: &Note) -> String {
             let more = if entries.len() > names.len() { ", …" } else { "" };
             let start = if entries.len() == 1 { "entry starts" } else { "entries start" };
             format!(
-                "{} other desktop {start} its program without Palisade ({}{more}); `{again}` takes them, too",
+                "{} other desktop {start} its program without Palisade ({}{more}); `{again}` overrides them, too",
                 entries.len(),
                 names.join(", "),
             )
@@ -94,7 +96,7 @@ pub(super) fn report(report: &Report) -> String {
         match (report.enabled, report.intact) {
             (false, _) => "not enabled",
             (true, true) => "enabled",
-            (true, false) => "enabled, but not as it was made",
+            (true, false) => "enabled, but changed since",
         }
     );
     for file in &report.files {

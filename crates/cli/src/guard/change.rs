@@ -53,8 +53,8 @@ pub(super) fn attempt(places: &Places, options: &Try) -> Exit {
         return Err(DaemonError::Strange.into());
     }
     output::say(&format!(
-        "what the rules deny is refused for {seconds} s; then everything is as it was\n\
-         hint: palisade guard keep     # leaves it so\n\
+        "what the rules deny is refused for {seconds} s; then the earlier mode and rules apply again\n\
+         hint: palisade guard keep     # keeps it until palisaded ends\n\
          hint: palisade guard revert   # ends it now\n"
     ));
     if !options.wait {
@@ -67,7 +67,7 @@ pub(super) fn attempt(places: &Places, options: &Try) -> Exit {
         };
         if status.trying.is_none() {
             let kept = status.enforcing;
-            output::say(if kept { "what was tried stays\n" } else { "what was tried is over\n" });
+            output::say(if kept { "the trial was kept\n" } else { "the trial has ended\n" });
             return Ok(if kept { YES } else { NO });
         }
     }

@@ -70,7 +70,7 @@ pub(crate) enum GuardError {
         source: std::io::Error,
     },
     /// No trusted file has this source.
-    #[error("nothing is trusted because of {name:?}")]
+    #[error("no file is trusted because of {name:?}")]
     NoSource {
         /// What was asked for.
         name: String,

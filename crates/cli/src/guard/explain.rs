@@ -101,7 +101,7 @@ fn asked(places: &Places, path: &Path, execute: bool, pid: Option<u32>) -> Resul
         Ok(Response::Judged(event)) => Ok(Some(*event)),
         Ok(_) => Err(DaemonError::Strange.into()),
         Err(DaemonError::Refused(refusal)) if refusal.class == "root-only" => {
-            output::note(&"palisaded tells only root; this is what the files say");
+            output::note(&"palisaded answers only root; this answer comes from the files");
             Ok(None)
         }
         Err(error) => Err(error.into()),
@@ -137,7 +137,7 @@ fn words(event: &Event, guard: &Guard, judged_by: JudgedBy, trusted_by: &[String
     let Event { operation, object, subject, .. } = event;
     let verdict = match event.verdict {
         Verdict::Refused => "refused",
-        Verdict::WouldBeRefused => "denied, which is only said as long as nothing is enforced",
+        Verdict::WouldBeRefused => "denied, but permissive mode only reports it",
         _ => "allowed",
     };
     let says = match judged_by {
@@ -147,13 +147,13 @@ fn words(event: &Event, guard: &Guard, judged_by: JudgedBy, trusted_by: &[String
     let mut lines = vec![format!("{operation} {object}: {verdict} ({says})")];
     lines.push(match (guard.rule, &event.why.origin) {
         (Some(number), Some(origin)) => format!("  by rule {number}, {origin}: {}", guard.decision),
-        _ => "  by no rule: what none matches is allowed".to_owned(),
+        _ => "  by no rule: what no rule matches is allowed".to_owned(),
     });
     let trust = match (guard.trusted == Some(true), trusted_by) {
         (true, []) => "trusted".to_owned(),
         (true, by) => format!("trusted by {}", by.join(", ")),
         (false, []) => "not trusted".to_owned(),
-        (false, by) => format!("not trusted: it isn't any more what {} trusts", by.join(", ")),
+        (false, by) => format!("not trusted: it differs from the file that {} trusts", by.join(", ")),
     };
     lines.push(format!("  the file: {}, {trust}", guard.file_kind));
     let comm = subject.comm.as_deref().unwrap_or("?");
@@ -161,7 +161,7 @@ fn words(event: &Event, guard: &Guard, judged_by: JudgedBy, trusted_by: &[String
     lines.push(format!("  the process: {} ({comm}, process {pid}, user {uid})", subject.program));
     if let Some((last, before)) = guard.steps.split_last() {
         if !before.is_empty() {
-            lines.push("  rules before it, and what they are not about:".to_owned());
+            lines.push("  earlier rules, and why they don't match:".to_owned());
             lines.extend(before.iter().map(|step| format!("    {step}")));
         }
         let last = last.strip_suffix(": matches").unwrap_or(last);

@@ -15,7 +15,7 @@ pub(super) fn watch(places: &Places, all: bool, json: bool) -> Exit {
     let mut talk = Client::begin(&places.socket)?;
     talk.ask::<Response>(&Request::Follow { all, past: false, end: false, refused: false })?;
     if !json {
-        output::note(&if all { "waiting for decisions" } else { "waiting for what the rules log" });
+        output::note(&if all { "waiting for decisions" } else { "waiting for decisions that the rules log" });
     }
     let how = Listening { json, ends: false, gone: "palisaded has ended: nothing is refused any more" };
     palisaded::listen::<Response>(talk.connection(), &how, words)

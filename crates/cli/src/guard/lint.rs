@@ -29,7 +29,7 @@ pub(super) fn lint(places: &Places, path: Option<&Path>, json: bool) -> Exit {
     match stopped {
         Ok(stopped) => findings.extend(stopped),
         Err(why) if !json => {
-            output::note(&format_args!("it wasn't looked at what these rules would stop: {why}"));
+            output::note(&format_args!("can't check which programs these rules would stop: {why}"));
         }
         Err(_) => {}
     }

@@ -38,16 +38,16 @@ type Counter = (&'static str, &'static str, u64);
 
 fn counters(metrics: &Metrics) -> [Counter; 15] {
     [
-        ("questions", "Questions of the kernel", metrics.questions),
+        ("questions", "Questions from the kernel", metrics.questions),
         ("executes", "Of these, about execs", metrics.executes),
         ("allowed", "Answered with yes", metrics.allowed),
         ("denied", "Answered with no; in permissive mode those that would have been", metrics.denied),
-        ("unknown_subject", "Denied because the process couldn't be looked at", metrics.unknown_subject),
-        ("passed", "Files that the kernel answers for by itself since", metrics.passed),
+        ("unknown_subject", "Denied because the process couldn't be examined", metrics.unknown_subject),
+        ("passed", "Files that the kernel has answered for by itself since then", metrics.passed),
         ("revoked", "Files that it asks about again because they changed", metrics.revoked),
-        ("objects_missed", "Files that were looked at", metrics.objects_missed),
+        ("objects_missed", "Files that were examined", metrics.objects_missed),
         ("objects_hit", "Files whose facts were remembered", metrics.objects_hit),
-        ("subjects_missed", "Processes that were looked at", metrics.subjects_missed),
+        ("subjects_missed", "Processes that were examined", metrics.subjects_missed),
         ("subjects_hit", "Processes that were remembered", metrics.subjects_hit),
         (
             "lost",
@@ -56,7 +56,7 @@ fn counters(metrics: &Metrics) -> [Counter; 15] {
         ),
         ("unlogged", "Decisions that weren't logged because there were too many", metrics.unlogged),
         ("stalls", "Times that an answer took too long", metrics.stalls),
-        ("unanswered", "Answers that nobody waited for any more", metrics.unanswered),
+        ("unanswered", "Answers that no process waited for any more", metrics.unanswered),
     ]
 }
 

@@ -57,7 +57,7 @@ fn words(status: &Status) -> String {
             )
         }
         (true, None) => "enforcing: what the rules deny is refused".to_owned(),
-        (false, _) => "permissive: what the rules deny is only said (palisade guard try)".to_owned(),
+        (false, _) => "permissive: what the rules deny is only reported (palisade guard try)".to_owned(),
     });
     lines.push(format!(
         "  palisaded {}, process {}, for {}",

@@ -91,7 +91,7 @@ pub(super) fn path(places: &Places, json: bool) -> Exit {
         let text: String = answer.untrusted.iter().map(|path| harmless(path) + "\n").collect();
         verb::print(&text)?;
         for path in &answer.unknown {
-            output::note(&format_args!("{} can't be looked at", harmless(path)));
+            output::note(&format_args!("{} can't be examined", harmless(path)));
         }
         let found = if all {
             "are trusted".to_owned()

@@ -61,7 +61,7 @@ pub(super) fn import(place: &Path, into: &Path, force: bool, dry: bool, json: bo
 fn words(note: &Note) -> String {
     match note {
         Note::NoRules => {
-            "there are no rules: the built-in ones count (palisade guard default known-libs)".into()
+            "there are no rules: the built-in ones apply (palisade guard default known-libs)".into()
         }
         Note::Mistake(mistake) => format!("{mistake}; the line has no effect"),
         Note::OldFilter => {
@@ -69,7 +69,7 @@ fn words(note: &Note) -> String {
         }
         Note::NoSettings => "there is no fapolicyd.conf: the settings are Palisade's own, permissive".into(),
         Note::Unneeded(line) => format!("not imported: {line}"),
-        Note::OtherRules(path) => format!("{} stays, and its rules count, too", path.shown()),
+        Note::OtherRules(path) => format!("{} stays, and its rules apply, too", path.shown()),
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn words(report: &Report, file: &str) -> String {
     let lost = report.of(&[Outcome::NotKept]).len();
     if lost > 0 {
         lines.push(format!(
-            "palisade: note: {} kept something away that the profile doesn't keep away (NOT KEPT)",
+            "palisade: note: {} restricted something that the profile doesn't restrict (NOT KEPT)",
             counted(lost, "statement")
         ));
     }
@@ -72,7 +72,7 @@ mod tests {
             words(&report, "f"),
             "palisade: note: f: 1 statement imported, 0 approximated, 3 left out\n\
              left out: no such key\n  line 2: b\nNOT KEPT: of proc\n  line 1: a\n  line 3: c\n\
-             palisade: note: 2 statements kept something away that the profile doesn't keep away (NOT KEPT)\n"
+             palisade: note: 2 statements restricted something that the profile doesn't restrict (NOT KEPT)\n"
         );
     }
 

@@ -24,7 +24,7 @@ pub(crate) enum InterposeError {
         path: PathBuf,
     },
     /// The program would run with other rights.
-    #[error("can't interpose {path:?}: it runs with the rights of its owner, and nobody else may watch that")]
+    #[error("can't interpose {path:?}: it runs with the rights of its owner, so only root may trace it")]
     OtherRights {
         /// The file.
         path: PathBuf,
@@ -54,11 +54,13 @@ impl InterposeError {
         match self {
             Self::NotFound { name } => Some(format!("type -a {}   # is it on PATH?", shown(name))),
             Self::NotExecutable { path } => Some(format!("ls -l {}", path.shown())),
-            Self::OtherRights { .. } => Some("as root, it can be".to_owned()),
+            Self::OtherRights { .. } => Some("sudo palisade interpose -- COMMAND…".to_owned()),
             Self::Launch(LaunchError::Watch(_)) => {
-                Some("cat /proc/sys/kernel/yama/ptrace_scope   # 3: nobody may watch anybody".to_owned())
+                Some("cat /proc/sys/kernel/yama/ptrace_scope   # 3: no process may trace another".to_owned())
             }
-            Self::Launch(LaunchError::Architecture) => Some("strace -c -f COMMAND counts, too".to_owned()),
+            Self::Launch(LaunchError::Architecture) => {
+                Some("strace -c -f COMMAND   # counts system calls, too".to_owned())
+            }
             Self::Write { path, .. } => path.parent().map(|above| format!("ls -ld {}", above.shown())),
             Self::Fake(_) => Some("palisade interpose --fake time=2030-01-01 -- date".to_owned()),
             Self::Launch(_) | Self::Zero => None,

@@ -76,7 +76,10 @@ pub(super) fn compare(found: &Found) -> Sites {
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let size = std::fs::metadata(path)?;
     if !size.is_file() || size.len() > LARGEST {
-        return Err(std::io::Error::new(std::io::ErrorKind::Unsupported, "it is no file of less than 1 GiB"));
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            "it isn't a regular file of less than 1 GiB",
+        ));
     }
     std::fs::read(path)
 }
@@ -94,6 +97,6 @@ pub(super) fn write(text: &mut String, sites: &Sites) {
     }
     let _ = writeln!(text, "{:>9}         -         -         - in no file", sites.elsewhere);
     if sites.unlisted > 0 {
-        let _ = writeln!(text, "palisade: note: there was no room for {} sites more", sites.unlisted);
+        let _ = writeln!(text, "palisade: note: the list is full: {} more sites are missing", sites.unlisted);
     }
 }

@@ -68,14 +68,14 @@ fn sentences(differences: &Differences) -> Vec<String> {
             format!("the system call {call} was made, and the profile refuses it")
         }
         CallDifference::Made(call) => {
-            format!("the system call {call} was refused, and the profile has it made")
+            format!("the system call {call} was refused, and the profile allows it")
         }
         CallDifference::Known(call) => {
-            format!("the system call {call} was refused, and was learned for the profile before")
+            format!("the system call {call} was refused, but it was learned for the profile before")
         }
     };
-    let lacks = files.lacks.iter().map(|change| file(change, "here, and the profile refuses it"));
-    let widens = files.widens.iter().map(|change| file(change, "in vain, and the profile allows it"));
+    let lacks = files.lacks.iter().map(|change| file(change, "in this run, and the profile refuses it"));
+    let widens = files.widens.iter().map(|change| file(change, "without success, and the profile allows it"));
     let lost = hosts.lost.iter().map(|lost| host(&lost.host, "reached, and the profile refuses it"));
     let gained = hosts.gained.iter().map(|gained| host(gained, "refused, and the profile allows it"));
     [

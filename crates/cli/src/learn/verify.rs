@@ -85,7 +85,9 @@ pub(super) fn differences(
     };
     let Refusals { files, lost, names, network, calls } = second.refusals()?;
     let mut of_files: Vec<String> = files.iter().map(sentence).collect();
-    of_files.extend(lost.iter().map(|path| format!("{} was written in private and lost", path.shown())));
+    of_files.extend(
+        lost.iter().map(|path| format!("{} was written to a private directory and lost", path.shown())),
+    );
     of_files
         .extend(names.iter().map(|name| format!("the name {} was protected", palisade_text::harmless(name))));
     told.extend(checked::few(of_files));
@@ -127,8 +129,8 @@ pub(super) fn say(differences: &[String], code: u8, options: &Options) -> bool {
         return true;
     }
     output::error(
-        &"not verified: with the profile the command doesn't do what it did before",
-        Some("palisade learn --verify -c 'LINE'   # a line that does all that the profile is for"),
+        &"not verified: under the profile the command behaves differently",
+        Some("palisade learn --verify -c 'LINE'   # a line that does everything that the profile must allow"),
     );
     false
 }

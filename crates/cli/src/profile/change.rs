@@ -208,8 +208,8 @@ impl Remove {
         }
         let next = own::of_name(&facts, sort, name).into_iter().find(|other| other.layer != Layer::User);
         let then = match next {
-            Some(next) => format!("the one of the {} layer holds then", next.layer),
-            None => "there is no other of that name".to_owned(),
+            Some(next) => format!("the one of the {} layer applies then", next.layer),
+            None => "no other one has this name".to_owned(),
         };
         let shown = harmless(&file.to_string_lossy());
         let agreed = self.yes
@@ -233,14 +233,14 @@ fn remove_same(facts: &Facts, sort: Sort, yes: bool) -> Exit {
         }
         any = true;
         let shown = harmless(&file.to_string_lossy());
-        let question = format!("Remove {shown}, which says what is shipped? [y/N] ");
+        let question = format!("Remove {shown}, which has the same content as the shipped one? [y/N] ");
         if yes || verb::confirmed(&question).ok_or(Failure::NobodyToAsk)? {
             std::fs::remove_file(file).map_err(|source| Failure::Write { path: file.clone(), source })?;
             output::note(&format_args!("{shown} is gone"));
         }
     }
     if !any {
-        output::note(&format_args!("none of yours says the same as a shipped one"));
+        output::note(&format_args!("none of yours has the same content as a shipped one"));
     }
     Ok(if any { YES } else { NO })
 }

@@ -95,7 +95,7 @@ impl Listed {
         };
         let mut remarks = vec![self.layer];
         if self.shadowed {
-            remarks.push("not used: another goes before");
+            remarks.push("not used: another one overrides it");
         }
         match (self.tested, self.installed) {
             (Some(true), _) => remarks.push("tested"),

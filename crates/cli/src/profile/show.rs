@@ -57,9 +57,9 @@ impl Expanded {
             .collect();
         let left_out = features.left_out.iter().map(|(name, why)| {
             let why = match why {
-                LeftOut::Without(origin) => format!("done without ({origin})"),
+                LeftOut::Without(origin) => format!("left out by `without` ({origin})"),
                 LeftOut::Condition(condition) => {
-                    format!("not so here: {} ({})", condition.value, condition.origin)
+                    format!("the condition isn't met: {} ({})", condition.value, condition.origin)
                 }
             };
             (name.clone(), why)

@@ -35,9 +35,9 @@ pub(super) fn events(socket: &Path, options: &Options) -> Exit {
         Request::Follow { scope: options.scope, past: !options.new, end: !options.follow, refused: false };
     connection.send(&request).map_err(DaemonError::Talk)?;
     if options.follow && !options.json {
-        output::note(&"waiting for what happens in scopes");
+        output::note(&"waiting for events of scopes");
     }
-    let gone = "palisaded has ended; what is marked stays so where it is pinned";
+    let gone = "palisaded has ended; marked processes keep their marks only if these are pinned";
     let how = Listening { json: options.json, ends: !options.follow, gone };
     palisaded::listen::<Response>(connection, &how, words)
 }

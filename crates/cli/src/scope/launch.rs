@@ -69,7 +69,7 @@ fn mark(socket: &Path, options: &Options, name: String) -> Result<Vec<String>, D
         Err(error) if options.best_effort && error.class() == "cant-refuse" => {
             scope.verdict = Verdict::Kill;
             let mut notes = ask(scope)?;
-            notes.insert(0, format!("it kills instead, before the first instruction: {error}"));
+            notes.insert(0, format!("programs are killed before their first instruction instead: {error}"));
             Ok(notes)
         }
         result => result,

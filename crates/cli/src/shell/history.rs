@@ -140,8 +140,8 @@ impl HistoryError {
             Self::Store(StoreError::Damaged { path, .. }) => Some(format!("mv {path:?} {path:?}.damaged")),
             Self::Store(error) => error.hint(),
             Self::Import(error) => error.hint(),
-            Self::Unknown { .. } => Some("palisade shell history list   # which there are".to_owned()),
-            Self::NobodyToAsk => Some("the same with --yes".to_owned()),
+            Self::Unknown { .. } => Some("palisade shell history list   # lists the entries".to_owned()),
+            Self::NobodyToAsk => Some("the same command with --yes".to_owned()),
         }
     }
 }
@@ -172,7 +172,7 @@ fn open() -> Result<Store, Failure> {
     let mut store = Store::open(&file()?).map_err(HistoryError::from)?;
     if let Some(aside) = store.take_aside() {
         crate::output::note(&format!(
-            "the history was damaged and begins anew; what there was is now {aside:?}"
+            "the history was damaged, so a new one was started; the damaged file is now {aside:?}"
         ));
     }
     Ok(store)

@@ -112,7 +112,8 @@ fn forget(options: &Clean, gone: BTreeSet<Binary>) -> Exit {
     let paths: Vec<String> = gone.iter().map(|binary| binary.path.to_string_lossy().into_owned()).collect();
     let shown: Vec<String> = paths.iter().map(|path| format!("  {}\n", harmless(&quoted(path)))).collect();
     let number = count(gone.len(), "binary", "binaries");
-    let question = format!("No longer there as seen:\n{}Forget {number}? [y/N] ", shown.concat());
+    let question =
+        format!("Changed or removed since they were learned:\n{}Forget {number}? [y/N] ", shown.concat());
     if !agreed(options, &question)? {
         return Ok(NO);
     }

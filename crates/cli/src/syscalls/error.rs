@@ -22,7 +22,7 @@ pub(crate) enum SyscallsError {
         nearest: Option<String>,
     },
     /// Nothing was learned of the binary.
-    #[error("nothing was learned of the binary {path:?}")]
+    #[error("nothing was learned for the binary {path:?}")]
     Binary {
         /// The path.
         path: PathBuf,
@@ -99,16 +99,16 @@ impl SyscallsError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::Store(StoreError::Damaged { path, .. }) => {
-                Some(format!("mv {path:?} {path:?}.damaged   # and learn again, or import what was exported"))
+                Some(format!("mv {path:?} {path:?}.damaged   # then learn again, or import an export"))
             }
             Self::Store(StoreError::Busy { .. }) => Some("try again".to_owned()),
             Self::Store(error) => error.hint(),
             Self::Profile { .. } | Self::Binary { .. } | Self::Program(_) => Some(
-                "palisade syscalls list   # of which profiles and programs something is known".to_owned(),
+                "palisade syscalls list   # lists the profiles and programs with learned calls".to_owned(),
             ),
-            Self::Group { .. } => Some("palisade syscalls groups   # which there are".to_owned()),
-            Self::Name { .. } => Some("some characters, none of them a control character".to_owned()),
-            Self::NobodyToAsk => Some("the same with --yes".to_owned()),
+            Self::Group { .. } => Some("palisade syscalls groups   # lists the groups".to_owned()),
+            Self::Name { .. } => Some("use a name that isn't empty and has no control characters".to_owned()),
+            Self::NobodyToAsk => Some("the same command with --yes".to_owned()),
             Self::Foreign { .. } | Self::Export { .. } => None,
         }
     }

@@ -86,6 +86,6 @@ fn rules_of_others_are_not_mixed_in() {
         world.write("etc/guard.d/50-own.rules", "allow perm=any all : all\n");
         import(&world, &[]).refused(2, &["50-own.rules", "it exists"]);
         let run = import(&world, &["--force"]);
-        assert!(run.err.contains("50-own.rules stays, and its rules count, too"), "{run:?}");
+        assert!(run.err.contains("50-own.rules stays, and its rules apply, too"), "{run:?}");
     }
 }

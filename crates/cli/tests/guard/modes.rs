@@ -12,7 +12,7 @@ fn enforced_and_not() {
     assert_eq!(status["watched"], serde_json::json!([guarded.top().join("files")]));
     assert!(guarded.runs("bad"));
     let run = guarded.guard(&["status"]);
-    assert!(run.out.starts_with("permissive: what the rules deny is only said"), "{run:?}");
+    assert!(run.out.starts_with("permissive: what the rules deny is only reported"), "{run:?}");
     assert!(run.out.contains("2 rules from ") && run.out.contains("fanotify decides"), "{run:?}");
 
     guarded.guard(&["enforce"]).ok();
@@ -37,7 +37,7 @@ fn a_trial_ends_by_itself() {
     guarded.wait_until("it is over", || guarded.runs("bad"));
     assert!(guarded.status()["trying"].is_null());
     let run = guarded.guard(&["try", "--for", "1s", "--wait"]);
-    assert!(run.code == 1 && run.err.ends_with("what was tried is over\n"), "{run:?}");
+    assert!(run.code == 1 && run.err.ends_with("the trial has ended\n"), "{run:?}");
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_trial_is_kept_or_reverted() {
     std::thread::sleep(Duration::from_secs(3));
     assert!(!guarded.runs("bad"));
     for verb in ["keep", "revert"] {
-        guarded.guard(&[verb]).refused(2, &["nothing is being tried"]).with_hint();
+        guarded.guard(&[verb]).refused(2, &["no trial is running"]).with_hint();
     }
     // Other rules, for a while.
     let other = guarded.top().join("other.rules");

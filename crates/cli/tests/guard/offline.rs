@@ -82,7 +82,7 @@ fn what_palisaded_would_read_must_be_roots() {
         if world.place.is_root() {
             run.ok();
         } else {
-            run.refused(1, &["may be written by others than root", "[distrusted]"]).with_hint();
+            run.refused(1, &["users other than root can write", "[distrusted]"]).with_hint();
         }
     }
 }

@@ -76,10 +76,13 @@ fn ordinary_users_may_look_and_not_change() {
         &["watch", "--all"],
         &["timing", "start"],
     ] {
-        guarded.guard_as_user(arguments).refused(2, &["only root can ask this of the guard"]).with_hint();
+        guarded
+            .guard_as_user(arguments)
+            .refused(2, &["only root can send this request to the guard"])
+            .with_hint();
     }
     let run = guarded.guard_as_user(&["explain", "/usr/bin/true"]);
-    assert!(run.code == 0 && run.err.contains("palisaded tells only root"), "{run:?}");
+    assert!(run.code == 0 && run.err.contains("palisaded answers only root"), "{run:?}");
     assert!(!guarded.runs("bad"));
 }
 

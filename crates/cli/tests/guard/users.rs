@@ -81,7 +81,7 @@ fn root_sees_all_and_a_user_what_is_own() {
     child.wait().unwrap();
     // An option that makes the kernel ask about everything is for root only.
     let run = finish(&mut command(&guarded, ONE, &["guard", "watch", "--all"]));
-    assert!(run.code == 2 && run.err.contains("only root can ask this of the guard"), "{run:?}");
+    assert!(run.code == 2 && run.err.contains("only root can send this request to the guard"), "{run:?}");
 }
 
 /// A program with the set-user-ID bit runs for its owner, so its caller doesn't see what it opens.

@@ -186,7 +186,7 @@ fn every_key_of_an_antimony_profile_is_taken_over_or_named() {
     let text = report["text"].as_str().unwrap();
     assert!(text.contains("# Set it up first.\n# Then run it.\n"), "{text}");
     assert!(
-        text.contains("# line 16: `ignored_exit_codes: 300`: no program ends with such a code\n"),
+        text.contains("# line 16: `ignored_exit_codes: 300`: no program can end with this code\n"),
         "{text}"
     );
 }

@@ -31,7 +31,7 @@ fn files_that_are_no_profiles_are_refused_with_what_to_do() {
     let fifo = fifo.to_str().unwrap();
     for (from, file, more, class, words) in [
         ("firejail", too_large.as_str(), &[][..], "read", "more than 1024 KiB"),
-        ("firejail", &no_text, &[], "read", "isn't UTF-8 behind its first 14 bytes"),
+        ("firejail", &no_text, &[], "read", "isn't UTF-8 after its first 14 bytes"),
         ("firejail", fifo, &[], "read", "no regular file"),
         ("firejail", "/dev/zero", &[], "read", "no regular file"),
         ("firejail", "/none/such.profile", &[], "read", "No such file"),
@@ -47,8 +47,8 @@ fn files_that_are_no_profiles_are_refused_with_what_to_do() {
         ("firejail", &key, &[], "syntax", "hint: palisade import --from antimony"),
         ("antimony", &unknown, &[], "syntax", "hint: palisade import --from firejail"),
         ("firejail", &junk, &[], "syntax", "doesn't know"),
-        ("firejail", &empty, &[], "syntax", "says nothing"),
-        ("antimony", &silent, &[], "syntax", "says nothing"),
+        ("firejail", &empty, &[], "syntax", "has no statements"),
+        ("antimony", &silent, &[], "syntax", "has no statements"),
         ("antimony", &cut, &[], "syntax", "line 3"),
         ("firejail", &circle, &[], "include", "includes itself"),
         ("firejail", &missing, &[], "include", "line 2: include no-such-file.inc"),

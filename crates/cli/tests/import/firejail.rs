@@ -143,7 +143,7 @@ fn what_is_whitelisted_is_all_there_is() {
     let (profile, report) = world.imported("firejail", &silent, &[]);
     // The profile doesn't mention the bus, so firejail leaves it open.
     assert_eq!(at(&profile, "dbus.session").as_str(), Some("filtered"));
-    assert!(report["text"].as_str().unwrap().contains("Name what it is to talk with."));
+    assert!(report["text"].as_str().unwrap().contains("Name the services that the program needs."));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::process::Command;
 pub(super) const SHOWN: &str = "/shown";
 
 /// So ends a launch beside which another puts a link in the place of a covered name: nothing can be mounted over one.
-const UNCOVERED: &str = "it is a symbolic link now; everything inside has been ended";
+const UNCOVERED: &str = "it is a symbolic link now; every process inside was ended";
 
 /// The outcome of a story.
 #[derive(Clone, Default, Debug)]

@@ -176,7 +176,7 @@ fn libvirt_is_reached_on_request_only() {
     let run = open_beside(&place, &view, &["--feature", "libvirt", "probe"]);
     assert_eq!(run.ok(), "reached libvirt-sock\nreached virtqemud-sock", "{run:?}");
     assert!(
-        run.err.contains("feature libvirt: Who may tell libvirt what to do has root's rights"),
+        run.err.contains("feature libvirt: A program that controls libvirt has root's rights"),
         "{run:?}"
     );
     // Opening the profile prints how to get access, and what that means.

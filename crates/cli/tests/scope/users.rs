@@ -84,7 +84,7 @@ pub(crate) fn bad_marks() {
     let run = world.scope(&["mark", &ended.id().to_string()]);
     assert!(run.code == 2 && run.err.contains("no process"), "{run:?}");
     let run = world.scope_as(ORDINARY, &["mark", "1"]);
-    assert!(run.code == 2 && run.err.contains("isn't yours"), "{run:?}");
+    assert!(run.code == 2 && run.err.contains("belongs to another user"), "{run:?}");
     let run = world.scope(&["mark", "--verdict", "kill", "1"]);
     assert!(run.code == 2 && run.err.contains("only be watched"), "{run:?}");
     let run = world.scope(&["mark", &world.pid().to_string()]);

@@ -43,7 +43,7 @@ pub(crate) fn refused_or_killed() {
         assert!(run.err.contains("can't refuse") && run.err.contains("hint:"), "{run:?}");
         let run = world.scope(&[&["run", "--best-effort"], &words[..]].concat());
         assert_eq!(run.out, "137\n", "{run:?}");
-        assert!(run.err.contains("it kills instead"), "{run:?}");
+        assert!(run.err.contains("are killed before their first instruction"), "{run:?}");
         assert!(status["refuses_not"].as_str().is_some_and(|why| !why.is_empty()), "{status}");
     }
 }

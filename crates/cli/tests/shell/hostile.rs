@@ -145,7 +145,7 @@ fn a_home_that_cannot_be_written_is_said_and_nothing_else() {
     let mut screen = Setting::of("bash", "").with("XDG_STATE_HOME", state).ready();
     screen.line("echo wo''rks");
     screen.wait_for_line("works");
-    screen.wait_for("history isn't written");
+    screen.wait_for("the history isn't saved");
     screen.line("echo st''ill");
     screen.wait_for_line("still");
     screen.line("exit 6");

@@ -39,7 +39,7 @@ const LOOKS_AGAIN: std::time::Duration = std::time::Duration::from_secs(1);
 pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
     let setup = Setup::read(&options.config, None, Writers::RootOnly)?;
     if options.check {
-        say(&format!("palisaded: {} rules from {} are understood", setup.rules.len(), setup.from));
+        say(&format!("palisaded: {} rules from {} are valid", setup.rules.len(), setup.from));
         return Ok(());
     }
     if !rustix::process::geteuid().is_root() {
@@ -74,11 +74,11 @@ pub(crate) fn run(options: &Options) -> Result<(), GuardError> {
         if reload.swap(false, Ordering::Relaxed)
             && let Err(error) = guard.reload(false)
         {
-            guard.alarms.raise(Trouble::Reload, format!("what was read again is not in force: {error}"));
+            guard.alarms.raise(Trouble::Reload, format!("the reloaded settings are not in force: {error}"));
         }
         if let Some(before) = guard.trial.is_over() {
             guard.go_back(before);
-            say("palisaded: what was tried is over");
+            say("palisaded: the trial has ended");
         }
         guard.waker.wait(guard.trial.time_left());
         if guard.looks_again.swap(false, Ordering::Relaxed) {
@@ -107,7 +107,7 @@ fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardEr
     let trust = match trust_updater.open(&setup.settings.trust) {
         Ok(trust) => trust,
         Err(error) => {
-            let what = format!("{error}: nothing is trusted until the database is made anew");
+            let what = format!("{error}: nothing is trusted until the database is rebuilt");
             alarms.raise(Trouble::NoTrust, what);
             Trusted::new(None, setup.settings.trust.integrity)
         }
@@ -132,14 +132,15 @@ fn begin(options: &Options, setup: Setup, waker: Waker) -> Result<Guard, GuardEr
         check_safety(&policy, &trust, options)?;
     }
     if wanted && !complete {
-        let what = "the trust database is being made: nothing is refused until it is there";
+        let what = "the trust database is being built: nothing is refused until it is ready";
         alarms.raise(Trouble::NoTrust, what.into());
     }
     let notifications = match NotificationGroup::new() {
         Ok(notifications) if !options.ask_always => Some(notifications),
         Ok(_) => None,
         Err(errno) => {
-            let what = format!("changes of files can't be heard of ({errno}): each open is asked about");
+            let what =
+                format!("changes of files can't be watched ({errno}): the kernel asks about each open");
             alarms.raise(Trouble::DeafToFiles, what);
             None
         }
@@ -195,7 +196,7 @@ fn start(
     listener: std::os::unix::net::UnixListener,
 ) -> Result<Vec<thread::JoinHandle<()>>, GuardError> {
     if let Err(errno) = privileges::drop_capabilities() {
-        let what = format!("rights that aren't needed can't be given away: {errno}");
+        let what = format!("capabilities that aren't needed can't be dropped: {errno}");
         guard.alarms.raise(Trouble::Rights, what);
     }
     if let Err(error) = confinement::begin(guard.options.other_calls) {

@@ -18,10 +18,10 @@ pub(crate) enum GuardError {
     #[error("only root can guard a host")]
     RootOnly,
     /// fanotify isn't available.
-    #[error("can't ask the kernel about opens and execs (fanotify): {0}")]
+    #[error("the kernel can't ask palisaded about opens and execs (fanotify): {0}")]
     Gate(#[source] Errno),
     /// The kernel kept answers that it gives by itself.
-    #[error("can't put other rules in force: {0}")]
+    #[error("can't put new rules or trusted files in force: {0}")]
     Replace(#[source] Errno),
     /// The socket can't be made.
     #[error("can't listen at {}: {source}", path.shown())]
@@ -38,7 +38,7 @@ pub(crate) enum GuardError {
         path: PathBuf,
     },
     /// A thread or signal handler can't be had.
-    #[error("can't begin: {0}")]
+    #[error("can't start: {0}")]
     Begin(#[source] io::Error),
     /// The process that runs libmagic can't begin.
     #[error("{}", .0.split("\nhint: ").next().unwrap_or_default())]
@@ -47,16 +47,16 @@ pub(crate) enum GuardError {
     #[error("these rules would stop the host: {}", .0.join("; "))]
     Unsafe(Vec<String>),
     /// The settings demand BPF LSM, and it can't be in force.
-    #[error("backend = \"bpf-lsm\", and it can't be in force here: {0}")]
+    #[error("backend = \"bpf-lsm\" isn't available here: {0}")]
     NoLsm(String),
     /// The settings demand `on-death = "closed"`, and labels can't outlive the guard.
     #[error("on-death = \"closed\" needs BPF LSM, which isn't in force: {0}")]
     NotClosed(String),
     /// Nothing is being tried.
-    #[error("nothing is being tried")]
+    #[error("no trial is running")]
     NoTrial,
     /// A caller waited until the trust database was up to date, and it isn't.
-    #[error("what packages and trust files say by now isn't in force: {0}")]
+    #[error("the latest packages and trust files aren't in force: {0}")]
     NotSynced(String),
     /// The settings of scopes can't be used.
     #[error(transparent)]
@@ -71,16 +71,18 @@ impl GuardError {
             Self::Scopes(error) => return error.hint(),
             Self::RootOnly => "sudo palisaded".into(),
             Self::Gate(_) => {
-                "the kernel needs CONFIG_FANOTIFY_ACCESS_PERMISSIONS; palisade doctor says more".into()
+                "the kernel needs CONFIG_FANOTIFY_ACCESS_PERMISSIONS; palisade doctor shows details".into()
             }
             Self::Running { .. } => "palisade guard status".into(),
-            Self::Unsafe(_) => "palisade guard try --for 60s shows what happens; --force insists".into(),
-            Self::NoLsm(_) => "boot with lsm=…,bpf, or say backend = \"auto\" in guard.toml".into(),
+            Self::Unsafe(_) => {
+                "sudo palisade guard lint   # shows all; --force enforces the rules anyway".into()
+            }
+            Self::NoLsm(_) => "boot with lsm=…,bpf, or write backend = \"auto\" in guard.toml".into(),
             Self::NotClosed(_) => {
-                "boot with lsm=…,bpf and leave backend = \"auto\", or say on-death = \"open\" in guard.toml"
+                "boot with lsm=…,bpf and leave backend = \"auto\", or write on-death = \"open\" in guard.toml"
                     .into()
             }
-            Self::NoTrial => "palisade guard try --for 60s".into(),
+            Self::NoTrial => "sudo palisade guard try --for 60s".into(),
             Self::NotSynced(_) => "palisade guard status".into(),
             Self::Kinds(reason) => return reason.split_once("\nhint: ").map(|(_, hint)| hint.to_owned()),
             Self::Replace(_) | Self::Socket { .. } | Self::Begin(_) => return None,

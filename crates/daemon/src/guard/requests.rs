@@ -33,7 +33,7 @@ impl Guard {
                 self.follow_mode();
             }
         }
-        Ok(format!("enforced for {seconds} s; palisade guard keep leaves it so"))
+        Ok(format!("enforced for {seconds} s; palisade guard keep leaves it in force"))
     }
 
     /// Answers a request.
@@ -59,12 +59,12 @@ impl Guard {
             Request::Reload { force } => self.reload(force),
             Request::Mode { enforce, force } => self.mode(enforce, force),
             Request::Try { seconds, rules, force } => self.attempt(seconds, rules.as_deref(), force),
-            Request::Keep if self.trial.keep() => Ok("what was tried stays".into()),
+            Request::Keep if self.trial.keep() => Ok("the trial was kept".into()),
             Request::Keep => Err(GuardError::NoTrial),
             Request::Revert => match self.trial.end() {
                 Some(before) => {
                     self.go_back(before);
-                    Ok("what was tried is over".into())
+                    Ok("the trial has ended".into())
                 }
                 None => Err(GuardError::NoTrial),
             },
@@ -74,7 +74,7 @@ impl Guard {
             }
             Request::Trust { everything, .. } => {
                 self.trust_updater.make_anew(everything);
-                Ok("the trust database is being made anew".into())
+                Ok("the trust database is being rebuilt".into())
             }
             Request::Sync { seconds } => self.sync(Duration::from_secs(seconds)),
             Request::Stop => Ok("the guard ends".into()),
@@ -102,7 +102,8 @@ impl Guard {
         self.trial.keep();
         self.enforce(enforce);
         self.follow_mode();
-        Ok(if enforce { "what the rules deny is refused" } else { "what the rules deny is only said" }.into())
+        Ok(if enforce { "what the rules deny is refused" } else { "what the rules deny is only reported" }
+            .into())
     }
 
     fn status(&self) -> Status {

@@ -20,13 +20,13 @@ pub(super) enum ScopeError {
     #[error("there is no process {0}")]
     NoProcess(u32),
     /// The process belongs to another user.
-    #[error("process {pid} isn't yours")]
+    #[error("process {pid} belongs to another user")]
     NotYours {
         /// The process's number.
         pid: u32,
     },
     /// A process on which the whole host depends.
-    #[error("process {pid} may only be watched: everything depends on it")]
+    #[error("process {pid} can only be watched: the whole host depends on it")]
     Vital {
         /// The process's number.
         pid: u32,
@@ -40,28 +40,28 @@ pub(super) enum ScopeError {
         scope: u32,
     },
     /// The calling process is in a scope.
-    #[error("what is in scope {0} can't change scopes")]
+    #[error("a process in scope {0} can't change scopes")]
     Inside(u32),
     /// There is no such scope.
-    #[error("there is no scope {0} of yours")]
+    #[error("you have no scope {0}")]
     NoScope(u32),
     /// There are too many scopes.
-    #[error("there are {0} scopes, and no more can be had")]
+    #[error("there are {0} scopes already, the most that are allowed")]
     TooMany(usize),
     /// The table of marks is full.
-    #[error("no more processes can be marked")]
+    #[error("the table of marked processes is full")]
     Full,
     /// Only root may make this request.
-    #[error("only root can change what holds for all scopes")]
+    #[error("only root can change the settings of all scopes")]
     RootOnly,
     /// Execs would be killed where the request demands that they are refused.
-    #[error("can't refuse what is executed in a scope: {0}")]
+    #[error("can't refuse execs in a scope: {0}")]
     CantRefuse(String),
     /// The daemon can't kill what the kernel doesn't report.
-    #[error("the profile session needs a buffer for events, which this kernel lacks")]
+    #[error("the profile session needs a ring buffer, which this kernel lacks")]
     Deaf,
     /// A shell's line would have to leave its control group again, which isn't possible.
-    #[error("with the depth cgroup, lines of a shell aren't scopes")]
+    #[error("the depth cgroup allows no scopes for single lines of a shell")]
     LineInGroup,
     /// A control group can't be made or used.
     #[error("can't make a control group: {0}")]
@@ -74,14 +74,14 @@ impl ScopeError {
             Self::NotHere(_) => ("not-here", Some("palisade scope status")),
             Self::Programs(_) => ("programs", Some("sudo palisade scope clear")),
             Self::NoProcess(_) => ("no-process", Some("ps -e")),
-            Self::NotYours { .. } => ("not-yours", Some("say it with sudo")),
+            Self::NotYours { .. } => ("not-yours", Some("run this command again with sudo")),
             Self::Vital { .. } => ("vital", Some("palisade scope mark --verdict watch PID")),
             Self::Taken { .. } => ("taken", Some("palisade scope list")),
-            Self::Inside(_) => ("inside", Some("ask from outside of the scope")),
+            Self::Inside(_) => ("inside", Some("run this command outside of the scope")),
             Self::NoScope(_) => ("no-scope", Some("palisade scope list")),
             Self::TooMany(_) | Self::Full => ("too-many", Some("palisade scope clear SCOPE")),
             Self::LineInGroup => ("cgroup", Some("sudo palisade scope depth propagate_on_fork")),
-            Self::RootOnly => ("root-only", Some("say it with sudo")),
+            Self::RootOnly => ("root-only", Some("run this command again with sudo")),
             Self::CantRefuse(_) => (CANT_REFUSE, Some("palisade scope run --verdict kill -- COMMAND")),
             Self::Deaf => ("deaf", Some("sudo palisade scope profile strict")),
             Self::Group(_) => ("cgroup", Some("sudo palisade scope depth propagate_on_fork")),

@@ -27,7 +27,7 @@ fn hierarchy() -> io::Result<PathBuf> {
         let place = fields.nth(1)?;
         (fields.next() == Some("cgroup2")).then(|| PathBuf::from(place))
     });
-    found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no hierarchy of control groups version 2"))
+    found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 hierarchy is mounted"))
 }
 
 impl Group {

@@ -211,7 +211,7 @@ impl Service {
         self.watch_calls(state)?;
         let mut notes = Vec::new();
         if (wanted.calls || state.settings.calls) && programs.lacks().ring_buffer {
-            notes.push("this kernel has no buffer for events: rare calls aren't told".to_owned());
+            notes.push("this kernel has no ring buffer: rare system calls aren't reported".to_owned());
         }
         Ok(Marked { scope: id, processes, notes })
     }

@@ -38,7 +38,7 @@ pub(super) fn refuses(programs: &ScopePrograms) -> io::Result<bool> {
     programs.change(|settings| settings.depth = before.depth).map_err(io::Error::other)?;
     let marked = result.map_err(io::Error::other)?;
     if marked != Outcome::Done {
-        return Err(io::Error::other(format!("a process of our own can't be marked: {marked:?}")));
+        return Err(io::Error::other(format!("can't mark palisaded's test process: {marked:?}")));
     }
     Ok(status.code() == Some(i32::from(REFUSED)))
 }

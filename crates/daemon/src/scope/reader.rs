@@ -73,7 +73,7 @@ fn again(service: &Service, path: &Path, reload: &AtomicBool) {
     if let Err(error) =
         result.and_then(|settings| service.reload(settings).map_err(|error| error.to_string()))
     {
-        service.alarm(format!("what was read again is not in force: {error}"));
+        service.alarm(format!("the reloaded settings are not in force: {error}"));
     }
 }
 

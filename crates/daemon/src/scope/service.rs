@@ -117,14 +117,17 @@ impl Service {
             return Ok(Arc::clone(programs));
         }
         if !process::sees_first_namespace() {
-            let why = "palisaded doesn't run in the first process namespace".to_owned();
+            let why = "palisaded doesn't run in the initial PID namespace".to_owned();
             state.because = Some(why.clone());
             return Err(ScopeError::NotHere(why));
         }
         let found = match ScopePrograms::open(&self.pins) {
             Ok(found) => found,
             Err(error) => {
-                self.alarm(format!("what was pinned can't be used, and is made anew: {}", chain(&error)));
+                self.alarm(format!(
+                    "can't reuse the pinned eBPF programs, loading new ones: {}",
+                    chain(&error)
+                ));
                 self.pins.clear()?;
                 None
             }
@@ -180,7 +183,7 @@ impl Service {
             Ok(()) => match proof::refuses(&programs) {
                 Ok(true) => None,
                 Ok(false) => Some("the kernel doesn't call programs at its security hooks".into()),
-                Err(error) => Some(format!("it can't be shown that the kernel calls programs: {error}")),
+                Err(error) => Some(format!("can't test whether the kernel calls programs: {error}")),
             },
             Err(error) => Some(match support::absence(&error) {
                 Some(absence) => absence.to_string(),
@@ -208,14 +211,16 @@ impl Service {
         let attached = programs.refuses();
         let said = programs.settings().is_ok_and(|settings| settings.lsm);
         if said && !attached {
-            self.alarm("the program at the security hook is gone: what would be refused is killed".into());
+            self.alarm(
+                "the program at the security hook is gone: palisaded kills instead of refusing".into(),
+            );
             if let Err(error) = programs.change(|settings| settings.lsm = false) {
                 self.alarm(chain(&error));
             }
         }
-        let again = "palisade scope clear has it tried again";
+        let again = "sudo palisade scope clear repeats the test";
         (!said || !attached)
-            .then(|| format!("the palisaded that loaded the programs found no hook that is called; {again}"))
+            .then(|| format!("the palisaded that loaded the programs found that no hook is called; {again}"))
     }
 
     /// Puts the settings in force.
@@ -281,7 +286,9 @@ impl Service {
             return Ok(());
         }
         let why = state.refuses_not.clone();
-        Err(ScopeError::CantRefuse(why.unwrap_or_else(|| "the kernel isn't asked at execs".into())))
+        Err(ScopeError::CantRefuse(
+            why.unwrap_or_else(|| "no program is attached to the kernel's exec hook".into()),
+        ))
     }
 
     /// Puts the settings of the file in force.

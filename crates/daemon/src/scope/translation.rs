@@ -10,15 +10,15 @@ pub(super) fn lacking(lacks: Lacks) -> impl Iterator<Item = &'static str> {
     let each = [
         (
             lacks.task_by_number,
-            "the kernel finds no process by its number (before Linux 6.10): marking one takes a look at all",
+            "the kernel finds no process by its number (before Linux 6.10): marking a process searches all processes",
         ),
         (
             lacks.task_storage,
-            "the kernel has no storage in tasks (before Linux 5.11): no more processes can be marked than the table has room for",
+            "the kernel has no task storage (before Linux 5.11): the size of a table limits how many processes can be marked",
         ),
         (
             lacks.ring_buffer,
-            "the kernel has no buffer for events (before Linux 5.8): nothing is told of what happens in scopes, and the daemon kills nothing",
+            "the kernel has no ring buffer (before Linux 5.8): palisaded reports no events of scopes and kills no processes",
         ),
     ];
     each.into_iter().filter_map(|(lacks, words)| lacks.then_some(words))

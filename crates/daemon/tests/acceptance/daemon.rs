@@ -248,7 +248,7 @@ for _ in range(2): print(log.recv(4096).decode(), flush=True)";
     let mut session = bed.command(0, "60", &["/bin/sh", "-c", &format!("cd \"$BED\"; {line}")]);
     let mut session = session.stdout(Stdio::null()).spawn().unwrap();
     bed.wait("the terminal is told", |_| told().contains("hint: palisade guard explain"));
-    assert!(told().contains("palisade: may not execute"), "{}", told());
+    assert!(told().contains("palisade: refused to execute"), "{}", told());
     bed.write(bed.at("heard"), "");
     session.wait().unwrap();
 }

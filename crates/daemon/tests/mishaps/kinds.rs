@@ -40,7 +40,7 @@ const ALL: &[Mishap] = &[
             scene.bed.signal("-STOP");
             std::thread::sleep(scene.stopped);
             scene.bed.signal("-CONT");
-            let over = "no longer so: palisaded is stopped";
+            let over = "alarm ended: palisaded is stopped";
             scene.bed.wait("the standby sees that it goes on", |_| scene.has_said(over));
         },
         opens: true,
@@ -71,7 +71,7 @@ const ALL: &[Mishap] = &[
             signal("-KILL", pid);
             scene.bed.wait("another one", |bed| standby(bed).is_some_and(|other| other != pid));
         },
-        said: Some("the process that stands by to answer when palisaded is stopped has ended"),
+        said: Some("the standby process, which answers while palisaded is stopped, has ended"),
         ..QUIET
     },
     Mishap {
@@ -153,7 +153,7 @@ const ALL: &[Mishap] = &[
             limit(pid, &format!("--nofile={before}:"));
         },
         refuses: true,
-        said: Some("alarm: files are refused that can't be opened"),
+        said: Some("alarm: palisaded refuses files that it can't open"),
         ..QUIET
     },
     Mishap {
@@ -174,11 +174,11 @@ const ALL: &[Mishap] = &[
             std::fs::write(&file, "nonsense").unwrap();
             scene.bed.signal("-HUP");
             // The guard may be about to read the mounts again, which it does first.
-            scene.bed.wait("it is read", |_| scene.has_said("what was read again is not in force"));
+            scene.bed.wait("it is read", |_| scene.has_said("the reloaded settings are not in force"));
             std::fs::write(&file, before).unwrap();
             scene.bed.signal("-HUP");
         },
-        said: Some("what was read again is not in force"),
+        said: Some("the reloaded settings are not in force"),
         ..QUIET
     },
     Mishap {

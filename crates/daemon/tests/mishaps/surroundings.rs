@@ -44,13 +44,13 @@ pub(super) const ALL: &[Mishap] = &[
     Mishap {
         name: "the process that asks libmagic is killed",
         act: |scene| lose_nursery(scene, "-KILL"),
-        said: Some("alarm: the process that asks libmagic has ended"),
+        said: Some("alarm: the libmagic process has ended"),
         ..QUIET
     },
     Mishap {
         name: "the process that asks libmagic is stopped",
         act: |scene| lose_nursery(scene, "-STOP"),
-        said: Some("alarm: the process that asks libmagic has ended"),
+        said: Some("alarm: the libmagic process has ended"),
         ..QUIET
     },
     Mishap {

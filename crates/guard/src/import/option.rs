@@ -159,7 +159,7 @@ fn unknown(said: &str) -> Wrong {
     let lower = said.to_ascii_lowercase();
     let nearest = NAMES.into_iter().map(|name| (distance(name, &lower), name)).min();
     let hint = match nearest {
-        Some((steps, name)) if steps <= 3 => format!("\nhint: is `{name}` meant?"),
+        Some((steps, name)) if steps <= 3 => format!("\nhint: did you mean `{name}`?"),
         _ => "\nhint: fapolicyd doesn't start with it either; remove the line".to_owned(),
     };
     Wrong::Unknown { name: said.to_owned(), hint }

@@ -55,15 +55,15 @@ fn unneeded(config: &Fapolicyd) -> Vec<(&'static str, String, &'static str)> {
             number(config.decision_threads),
             "the daemon chooses by itself how many threads decide",
         ),
-        ("uid", config.uid.clone(), "the daemon gives up by itself what it has no need of"),
-        ("gid", config.gid.clone(), "the daemon gives up by itself what it has no need of"),
+        ("uid", config.uid.clone(), "the daemon drops the rights that it doesn't need"),
+        ("gid", config.gid.clone(), "the daemon drops the rights that it doesn't need"),
         (
             "do_stat_report",
             number(config.do_stat_report),
             "`palisade guard status` has the figures at any time",
         ),
         ("detailed_report", flag(config.detailed_report), "files and programs are in the event store"),
-        ("db_max_size", database(config.db_max_size), "the trust database is as large as what is in it"),
+        ("db_max_size", database(config.db_max_size), "the trust database grows as needed"),
         (
             "subj_cache_size",
             number(config.subj_cache_size),
@@ -78,7 +78,7 @@ fn unneeded(config: &Fapolicyd) -> Vec<(&'static str, String, &'static str)> {
         (
             "rpm_sha256_only",
             flag(config.rpm_sha256_only),
-            "SHA-256 is recorded of every file, whatever its package gives",
+            "the SHA-256 of every file is recorded, whatever digest its package has",
         ),
         (
             "report_interval",
@@ -88,12 +88,12 @@ fn unneeded(config: &Fapolicyd) -> Vec<(&'static str, String, &'static str)> {
         (
             "reset_strategy",
             reset_name(config.reset_strategy).to_owned(),
-            "`palisade guard metrics --reset` begins anew",
+            "`palisade guard metrics --reset` sets the figures to zero",
         ),
         (
             "timing_collection",
             if config.timing_collection { "manual" } else { "off" }.to_owned(),
-            "`palisade guard timing start` begins at any time",
+            "`palisade guard timing start` begins a measurement at any time",
         ),
     ]
 }
@@ -165,8 +165,8 @@ log.format = "rule,dec,perm,auid,pid,exe,:,path,ftype"
 
 # Not needed here:
 # q_size = 640: events wait in the kernel, not in a queue of the daemon
-# uid = fapolicyd: the daemon gives up by itself what it has no need of
-# rpm_sha256_only = 1: SHA-256 is recorded of every file, whatever its package gives
+# uid = fapolicyd: the daemon drops the rights that it doesn't need
+# rpm_sha256_only = 1: the SHA-256 of every file is recorded, whatever digest its package has
 "#
         );
     }

@@ -130,7 +130,7 @@ pub enum RuleError {
         highest: i64,
     },
     /// The first item of the set is a number, but this one isn't.
-    #[error("not a number, in a set whose first item is one")]
+    #[error("not a number, but the first item of the set is a number")]
     MixedSet,
     /// No such user.
     #[error("unknown user")]
@@ -160,7 +160,7 @@ pub enum RuleError {
     #[error("not a SHA-256 of 64 lowercase hexadecimal digits")]
     BadHash,
     /// Not TOML at all.
-    #[error("this is no TOML: {message}")]
+    #[error("the file is not valid TOML: {message}")]
     Toml {
         /// What the TOML parser says.
         message: String,
@@ -183,7 +183,7 @@ pub enum RuleError {
     #[error("`untrusted` is no path here")]
     UntrustedWord,
     /// A TOML rule that doesn't say exactly one of `allow` and `deny`.
-    #[error("a rule says either `allow` or `deny`")]
+    #[error("a rule needs either `allow` or `deny`")]
     AllowOrDeny,
 }
 
@@ -222,7 +222,7 @@ pub enum LoadError {
         source: std::io::Error,
     },
     /// Users other than root may write the file. Those users would decide what may execute.
-    #[error("{} may be written by others than root: {reason}\n  hint: {hint}", file.shown())]
+    #[error("users other than root can write {}: {reason}\n  hint: {hint}", file.shown())]
     Writable {
         /// Which.
         file: PathBuf,
@@ -239,7 +239,7 @@ pub enum LoadError {
     },
     /// There is a rules.d and also a fapolicyd.rules: it is ambiguous which one counts.
     #[error(
-        "{} has rules, and so has {}\n  hint: delete one of them", directory.shown(), file.shown()
+        "both {} and {} have rules\n  hint: delete one of them", directory.shown(), file.shown()
     )]
     Both {
         /// The directory.
@@ -307,9 +307,9 @@ impl RuleError {
             }
             Self::UndefinedSet { suggestion: Some(name) } => return Some(format!("did you mean `%{name}`?")),
             Self::UnknownDecision { .. } => {
-                "a rule begins with allow or deny, with _audit, _syslog or _log if told"
+                "a rule begins with allow or deny, or with a form such as deny_audit, deny_syslog or deny_log"
             }
-            Self::UnknownPermission => "it is open, execute or any",
+            Self::UnknownPermission => "write perm=open, perm=execute or perm=any",
             Self::MisplacedPermission => {
                 "write `allow perm=any uid=0 : all`; without a colon there is no `perm=`"
             }
@@ -319,16 +319,16 @@ impl RuleError {
             Self::UnknownField { .. } => {
                 "a subject has auid, uid, gid, sessionid, pid, ppid, trust, comm, exe, dir, ftype, pattern"
             }
-            Self::DroppedField { .. } => "say it with `dir=` or `path=`",
+            Self::DroppedField { .. } => "use `dir=` or `path=` instead",
             Self::MissingEquals => {
-                "fields are name=value, with one colon between spaces; comments have own lines"
+                "write fields as name=value, and one ` : ` before the object; put comments on their own lines"
             }
             Self::MissingSubject => "write `all` for every process",
             Self::MissingObject => "write `: all` for every file",
-            Self::OpenQuote => "close it with `\"`; a quote within is `\\\"`",
+            Self::OpenQuote => "close it with `\"`; write a quote inside as `\\\"`",
             Self::AfterQuote => "a quoted value ends with a space or a comma",
             Self::CommaInQuote => {
-                "quote each value by itself (`\"a b\",\"c d\"`); a comma of the value's own is `\\,`"
+                "quote each value by itself (`\"a b\",\"c d\"`); write a comma inside a value as `\\,`"
             }
             Self::SetName => "letters, digits and `_`, as in `%my_set=a,b`",
             Self::SetWithoutValues => "write `%name=a,b`",
@@ -337,17 +337,15 @@ impl RuleError {
             Self::NotExtendable => "list all of the set's items where it is defined",
             Self::AfterSet => "items are separated by commas without spaces; quote an item that has a space",
             Self::Number { lowest: 0, .. } => "-1 (\"unset\") is 4294967295",
-            Self::MixedSet => "begin the set with an item that is no number if its items are texts",
+            Self::MixedSet => "if the items are texts, begin the set with one that isn't a number",
             Self::UnknownUser | Self::UnknownGroup => {
-                "it must be in /etc/passwd or /etc/group; accounts of directory services go by number"
+                "it must be in /etc/passwd or /etc/group; for an account of a directory service, write its number"
             }
-            Self::UnknownPattern { .. } => "it is normal, ld_so, ld_preload or static",
+            Self::UnknownPattern { .. } => "write normal, ld_so, ld_preload or static",
             Self::Glob { .. } => {
                 "exe and path take globs; `dir=` matches everything that begins with its value"
             }
-            Self::BadGlob => {
-                "write `glob:/…`, close every `[`, and quote it as `\\[` where it is meant itself"
-            }
+            Self::BadGlob => "write `glob:/…`, and close every `[`; write `\\[` for the character itself",
             Self::BadHash => "`sha256sum FILE` prints it",
             Self::UntrustedWord => "write `trust = false`",
             Self::AllowOrDeny => "write `allow = \"execute\"` or `deny = \"any\"`",

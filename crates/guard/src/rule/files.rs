@@ -292,7 +292,7 @@ mod tests {
         let reader = |writers| Reader { writers, accounts: &accounts, placeholders: &[] };
         assert_eq!(reader(Writers::Anybody).files(std::slice::from_ref(&file)).unwrap().len(), 1);
         let refused = reader(Writers::RootOnly).files(&[file]).unwrap_err().to_string();
-        assert!(refused.contains("others than root"), "{refused}");
+        assert!(refused.contains("other than root"), "{refused}");
         assert!(refused.contains("hint: ch"), "{refused}");
     }
 

@@ -130,28 +130,29 @@ impl Finding {
         };
         match self {
             Self::Shadowed { rule, by } => {
-                format!("{} is never reached: {} matches all that it matches", at(rule), at(by))
+                format!("{} is never reached: {} comes first and matches the same accesses", at(rule), at(by))
             }
             Self::Duplicate { rule, of } => format!("{} is the same as {}", at(rule), at(of)),
             Self::NeverMatches { rule, why } => format!("{} never matches: {why}", at(rule)),
             Self::UnusedSet { set } => format!("no rule names %{}", rules.sets[*set].name),
             Self::Deprecated { rule, form, instead } => {
-                format!("{} says {form}; write {instead}", at(rule))
+                format!("{} uses {form}; write {instead}", at(rule))
             }
-            Self::NeedlessAll { rule } => format!("{} says `all` beside other fields", at(rule)),
+            Self::NeedlessAll { rule } => format!("{} has `all` beside other fields; remove `all`", at(rule)),
             Self::OpenEndedDirectory { rule } => {
                 format!(
-                    "{} has a `dir` without a `/` at its end, which holds for `/tmp2/x` as well as for `/tmp/x`",
+                    "{} has a `dir` without a `/` at its end: `dir=/tmp` matches `/tmp2/x`, too; write `dir=/tmp/`",
                     at(rule)
                 )
             }
             Self::Undecided { permission, .. } => format!(
-                "no rule decides every {name}: what none matches is allowed; end with `deny perm={name} all : all` or an allow",
+                "no rule matches every {name}, and one that no rule matches is allowed; \
+                 end with `deny perm={name} all : all` or an allow",
                 name = permission.name()
             ),
             Self::Audits { rules: count, first } => {
                 format!(
-                    "{count} rules, the first of them {}, tell the audit system; it needs a rule of its own",
+                    "{count} rules, the first of them {}, write audit records; the audit system needs a rule about system calls",
                     at(first)
                 )
             }
@@ -294,10 +295,10 @@ fn contradiction(rules: &RuleSet, rule: &Rule) -> Option<&'static str> {
         return Some("a field has no value");
     }
     if [true, false].iter().all(|trust| rule.subject.contains(&SubjectField::Trust(*trust))) {
-        return Some("the subject is to be both trusted and not");
+        return Some("the subject would have to be both trusted and untrusted");
     }
     if [true, false].iter().all(|trust| rule.object.contains(&ObjectField::Trust(*trust))) {
-        return Some("the object is to be both trusted and not");
+        return Some("the object would have to be both trusted and untrusted");
     }
     let exes = rule.subject.iter().filter_map(|field| match field {
         SubjectField::Text(SubjectText::Exe, values) => Some(rules.texts(values)),

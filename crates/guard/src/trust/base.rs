@@ -63,7 +63,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Users other than root, or than the calling user, could have written it.
-    #[error("the trust database {path} could be written by others (user {owner}, mode {mode:o})")]
+    #[error("refusing the trust database {path}: its owner or mode is unsafe (user {owner}, mode {mode:o})")]
     Writable {
         /// The database.
         path: PathBuf,

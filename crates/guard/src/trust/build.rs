@@ -35,7 +35,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The kernel gives no random bytes.
-    #[error("can't draw a random number for the trust database: {0}")]
+    #[error("can't get a random number for the trust database: {0}")]
     Random(io::Error),
     /// A record can't be encoded.
     #[error("can't record {path}: {source}")]
@@ -205,7 +205,7 @@ impl Builder {
         let file = self.out.get_ref();
         let write = file.write_all_at(&header.encode(), 0).and_then(|()| file.sync_all());
         write.map_err(|source| self.failed("write", source))?;
-        fs::rename(&self.beside, &self.target).map_err(|source| self.failed("put in place", source))?;
+        fs::rename(&self.beside, &self.target).map_err(|source| self.failed("replace", source))?;
         self.done = true;
         sync_directory(&self.target)?;
         Ok(entries as u64)

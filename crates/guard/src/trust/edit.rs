@@ -50,7 +50,7 @@ pub enum Error {
     },
     /// The path can't be written in this file.
     #[error(
-        "{path} has a newline, which {file} can't hold: name another file, a new one is of version 2 and can"
+        "{file} can't list {path}, whose name has a newline: choose another file; a new file can list such names"
     )]
     Newline {
         /// The path, escaped.

@@ -42,7 +42,7 @@ pub enum ServeError {
     #[error(transparent)]
     Import(#[from] import::Error),
     /// The parent can't be reached.
-    #[error("can't tell the daemon what was found: {0}")]
+    #[error("can't send the results to palisaded: {0}")]
     Write(#[from] io::Error),
 }
 
@@ -50,13 +50,13 @@ pub enum ServeError {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pipe.
-    #[error("can't read what the loader says: {0}")]
+    #[error("can't read the loader's results: {0}")]
     Read(#[source] io::Error),
     /// The loader ended before its last frame.
-    #[error("the loader ended before it was done")]
+    #[error("the loader ended before it had sent all results")]
     Ended,
     /// The output isn't a loader's, or has another version.
-    #[error("what the loader says doesn't begin as it should")]
+    #[error("the loader's results have another format or version")]
     Foreign,
     /// A frame is malformed.
     #[error("the loader's frame {number} is malformed ({what})")]
@@ -67,7 +67,7 @@ pub enum Error {
         what: &'static str,
     },
     /// The loader sends more than is allowed.
-    #[error("the loader says more than {0} things")]
+    #[error("the loader sent more than {0} results")]
     TooMany(u64),
     /// The loader reports that it failed.
     #[error("the loader failed: {0}")]

@@ -59,7 +59,7 @@ pub enum Error {
     #[error("it isn't a regular file")]
     NotRegular,
     /// The user who hashes may not read it.
-    #[error("it may not be read")]
+    #[error("reading it isn't permitted")]
     Unreadable,
     /// It changed while it was read.
     #[error("it changed while it was hashed")]

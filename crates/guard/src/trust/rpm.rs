@@ -35,7 +35,7 @@ pub enum Error {
         source: rusqlite::Error,
     },
     /// The database exists, but in a format that rpm has abandoned.
-    #[error("can't read rpm's database {path}: it has the form of an rpm before 4.16")]
+    #[error("can't read rpm's database {path}: it has the format of rpm before 4.16")]
     Older {
         /// Where it is.
         path: PathBuf,

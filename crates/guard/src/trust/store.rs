@@ -45,7 +45,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Another process changes the database.
-    #[error("the trust database is being changed by somebody else, who holds {path}")]
+    #[error("another process is changing the trust database and holds the lock {path}")]
     Locked {
         /// The file that is locked.
         path: PathBuf,

@@ -42,7 +42,7 @@ pub enum Mistake {
     #[error("its SHA-256 has to have 64 hexadecimal digits, and has {0} bytes")]
     Digest(usize),
     /// The path is in an earlier line.
-    #[error("its path is the same as line {0}'s, which counts")]
+    #[error("its path is already in line {0}, and that line applies")]
     Duplicate(usize),
 }
 

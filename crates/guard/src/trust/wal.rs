@@ -50,7 +50,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Users other than root, or than the calling user, could have written it.
-    #[error("the write-ahead log {path} could be written by others (user {owner}, mode {mode:o})")]
+    #[error("refusing the write-ahead log {path}: its owner or mode is unsafe (user {owner}, mode {mode:o})")]
     Writable {
         /// The write-ahead log.
         path: PathBuf,

@@ -63,7 +63,7 @@ const BEHIND: &[(&str, Item)] = &[
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// An unknown word.
-    #[error("log.format: \"{word}\" stands for nothing {}", if *.behind { "of a file" } else { "of a decision or process" })]
+    #[error("log.format: {} has no field \"{word}\"", if *.behind { "a file" } else { "a decision or process" })]
     Unknown {
         /// The word.
         word: String,
@@ -71,7 +71,7 @@ pub enum FormatError {
         behind: bool,
     },
     /// No colon, or more than one.
-    #[error("log.format: one \":\" must be between what is said of the process and of the file")]
+    #[error("log.format: write one \":\" between the fields of the process and those of the file")]
     Colon,
 }
 

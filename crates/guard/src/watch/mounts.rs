@@ -43,10 +43,10 @@ const NOT_FILES: &[&str] = &[
     "tracefs",
 ];
 
-const SERVED_BY_OTHERS: &str = "its files are a process's or another machine's: who opens one waits for that, and so would all others; \
-                                watch.filesystems or watch.only can name it";
-const BELOW_SERVED: &str = "it lies below files that are a process's or another machine's: who looks for it waits for that; watch.only \
-                            can name it";
+const SERVED_BY_OTHERS: &str = "another process or machine serves its files: a process that opens one waits for that server, \
+                                and so would all others; to watch it, name it in watch.filesystems or watch.only";
+const BELOW_SERVED: &str = "it lies below files that another process or machine serves: to find it, palisaded would wait for \
+                            that server; to watch it, name it in watch.only";
 
 /// Selects from `mounts` by the settings.
 #[must_use]

@@ -96,7 +96,7 @@ impl fmt::Display for Refusal {
             return Ok(());
         }
         let named: Vec<String> = self.also.iter().take(NAMED).map(|key| one_line(key)).collect();
-        write!(to, "; refused, too: {}", named.join(", "))?;
+        write!(to, "; also refused: {}", named.join(", "))?;
         match self.also.len() - named.len() {
             0 => Ok(()),
             more => write!(to, ", and {more} more"),
@@ -165,7 +165,7 @@ fn judge_settings(old: Option<&[u8]>, new: &[u8], place: &Place<'_>) -> Result<(
         }
     };
     let before = syntax::parse(old.unwrap_or_default())
-        .map_err(unreadable("the configuration as it was can't be read"))
+        .map_err(unreadable("the previous configuration can't be read"))
         .map(|entries| Settings::of(&entries))?;
     let after = syntax::parse(new)
         .map_err(unreadable("git can't read this line"))

@@ -87,7 +87,7 @@ impl Naming {
                 true
             }
             None => {
-                self.problem.get_or_insert("what lies in its words is too long");
+                self.problem.get_or_insert("its words expand to too much text");
                 false
             }
         }
@@ -96,7 +96,7 @@ impl Naming {
     /// Reads a text within the script's text. An error in it isn't an error of the script.
     fn inner(&mut self, text: &str, depth: usize) {
         if depth >= DEPTH {
-            self.problem.get_or_insert("its parts lie too deep in each other");
+            self.problem.get_or_insert("its parts are nested too deeply");
         } else if self.spend(text.len()) {
             self.events(&mut Reader::new(text), text, depth + 1);
         }
@@ -286,7 +286,7 @@ impl Naming {
             return Some(Next::Text(Cow::Borrowed(text)));
         }
         if depth >= DEPTH {
-            self.problem.get_or_insert("its parts lie too deep in each other");
+            self.problem.get_or_insert("its parts are nested too deeply");
             return None;
         }
         let mut values = self.pieces(text, Quoting::Double, depth + 1)?;
@@ -307,7 +307,7 @@ impl Naming {
         let parameter = Parameter::of(body);
         let Parameter { is_indirect, name, operation } = parameter;
         if depth >= DEPTH {
-            self.problem.get_or_insert("its parts lie too deep in each other");
+            self.problem.get_or_insert("its parts are nested too deeply");
             return None;
         }
         if operation.is_empty() {

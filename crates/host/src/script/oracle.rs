@@ -35,7 +35,7 @@ const VALUES: usize = 8;
 /// Parses a script; `own` is the script's own path.
 pub(super) fn parse(text: &str, own: &str) -> Result<Script, String> {
     if knot::is_knotted(text) {
-        return Err("its brackets lie too deep in each other".to_owned());
+        return Err("its brackets are nested too deeply".to_owned());
     }
     let (text, own) = (text.to_owned(), own.to_owned());
     let (tell, told) = std::sync::mpsc::channel();
@@ -104,7 +104,7 @@ struct Reader {
 impl Reader {
     fn text(&mut self, text: &str, depth: usize) -> Result<(), String> {
         if depth > DEPTH {
-            return Err("its parts lie too deep in each other".to_owned());
+            return Err("its parts are nested too deeply".to_owned());
         }
         self.program(&parsed(text)?, depth);
         Ok(())

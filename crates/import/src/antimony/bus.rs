@@ -34,7 +34,7 @@ impl Importer<'_> {
                     self.draft.taken();
                 }
                 ("harden", Value::Flag(_)) => {
-                    let why = "the proxy of the bus isn't the profile's business";
+                    let why = "a profile can't configure the proxy of the bus";
                     self.approximated(node, &statement, place("dbus", ""), why);
                 }
                 ("disable" | "user_bus" | "system_bus" | "harden", _) => {
@@ -60,7 +60,7 @@ impl Importer<'_> {
         let to = place("dbus", "portals");
         let statement = format!("ipc.portals: {name:?}");
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric()) {
-            return self.left_out(node, &statement, to, "no portal is called so");
+            return self.left_out(node, &statement, to, "no portal has this name");
         }
         let real = if name == "Notifications" { "Notification" } else { name };
         if !self.put(node, &statement, to, real) {
@@ -80,7 +80,7 @@ impl Importer<'_> {
                 importer.draft.taken();
             } else {
                 let statement = format!("{to}: {written:?}");
-                importer.left_out(node, &statement, place("dbus", to), "no name on the bus looks so");
+                importer.left_out(node, &statement, place("dbus", to), "it isn't a valid name on the bus");
             }
         });
     }

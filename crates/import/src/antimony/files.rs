@@ -106,7 +106,7 @@ impl Importer<'_> {
         let to = place("filesystem", mode.key());
         if matches!(mode, Mode::Write) && !in_home && matches!(written.trim_end_matches('/'), "/tmp" | "/run")
         {
-            return self.approximated(node, statement, to, "each sandbox has one of its own");
+            return self.approximated(node, statement, to, "each sandbox has its own");
         }
         let path = match variables::mapping(written, in_home) {
             Ok(path) => path,
@@ -150,7 +150,7 @@ impl Importer<'_> {
             "/tmp/.X11-unix" => (&[], &["${x11}"]),
             _ if ["${runtime}/", "/run/", "/var/run/", "/tmp/"].iter().any(|top| path.starts_with(top)) => {
                 self.draft.table("filesystem").push("read", path);
-                let why = "sockets there can't be connected to: name them in `write`, each by itself";
+                let why = "programs can't connect to sockets there: name each socket in `write`";
                 self.approximated(node, statement, place("filesystem", "read"), why);
                 return true;
             }
@@ -194,7 +194,7 @@ impl Importer<'_> {
                 if !self.draft.pair(to.section, to.key, &path, &filled) {
                     self.left_out(content, &statement, to, UNSAYABLE);
                 } else if unsure {
-                    let why = "Antimony fills in variables that are set; those that needn't be stand as they are written";
+                    let why = "Antimony replaces variables that are set; a variable that may be missing stays as it is written";
                     self.approximated(content, &statement, to, why);
                 } else {
                     self.draft.taken();
@@ -273,7 +273,7 @@ impl Importer<'_> {
                 importer.file(node, &format!("libraries.roots: {root:?}"), root, Mode::Execute, false);
             });
         }
-        let why = "libraries that this file names are looked for there, too; those that features name aren't";
+        let why = "the libraries of this file are searched there, too; the libraries of features aren't";
         self.approximated(node, statement, to, why);
     }
 
@@ -334,7 +334,7 @@ impl Importer<'_> {
                     self.draft.table("home").text("lock", if *lock { "refuse" } else { "none" });
                     match find("lock_policy").and_then(Node::text) {
                         None | Some("Notify") if *lock => {
-                            let why = "nobody is asked: the second launch is refused";
+                            let why = "Palisade doesn't ask: the second launch is refused";
                             self.approximated(node, &statement, at("lock"), why);
                         }
                         _ => self.draft.taken(),
@@ -350,7 +350,7 @@ impl Importer<'_> {
                 },
                 ("path", Value::Text(path)) if path == "/home/antimony" => self.draft.taken(),
                 ("path", _) => {
-                    self.left_out(node, &statement, at(""), "the home is where it is outside");
+                    self.left_out(node, &statement, at(""), "the home has the same path inside as outside");
                 }
                 ("policy" | "name" | "lock_policy", _) => self.left_out(node, &statement, at(""), NO_TEXT),
                 ("lock", _) => self.left_out(node, &statement, at("lock"), NO_FLAG),
@@ -362,7 +362,7 @@ impl Importer<'_> {
     fn home_name(&mut self, node: &Node, name: &str, statement: &str) {
         let flat = name.replace('/', "-");
         if !palisade_sandbox::layers::is_profile_name(&flat) || name.split('/').any(|part| part == "..") {
-            return self.left_out(node, statement, place("home", "name"), "no home can be called so");
+            return self.left_out(node, statement, place("home", "name"), "no home can have this name");
         }
         if !self.draft.set("home", "name", Written::Text(flat.clone())) {
             return self.left_out(node, statement, place("home", "name"), UNSAYABLE);

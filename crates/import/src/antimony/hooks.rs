@@ -22,7 +22,7 @@ impl Importer<'_> {
                 ("parent", Value::Table(_)) => self.hook(node, "hooks.parent", &statement),
                 ("inherit", Value::Flag(true)) => self.draft.taken(),
                 ("inherit", Value::Flag(false)) => {
-                    let why = "hooks of what the file builds on run, too";
+                    let why = "the hooks of inherited profiles and features run, too";
                     self.left_out(node, "hooks.inherit = false", place("hooks", ""), why);
                 }
                 ("inherit", _) => self.left_out(node, &statement, place("hooks", ""), NO_FLAG),
@@ -59,7 +59,7 @@ impl Importer<'_> {
                     node,
                     &statement,
                     place("hooks", ""),
-                    "it says neither what nor how to run",
+                    "it names neither a program nor a script",
                 );
             }
         };
@@ -124,7 +124,7 @@ impl Importer<'_> {
         };
         match (key, on) {
             ("new_privileges", true) => {
-                let why = "it isn't said whether a hook may gain privileges";
+                let why = "a policy can't say whether a hook may gain privileges";
                 return self.approximated(node, single, place("hooks", ""), why);
             }
             ("capture_error", true) => table.text("capture", "error"),
@@ -136,7 +136,7 @@ impl Importer<'_> {
     }
 }
 
-const OWN: &str = "it needs a program or a directory of Antimony's own";
+const OWN: &str = "it needs one of Antimony's own programs or directories";
 
 fn program(table: &mut Table, path: &str, arguments: &[&str]) -> Result<(), &'static str> {
     let said = if path.contains('/') {
@@ -145,7 +145,7 @@ fn program(table: &mut Table, path: &str, arguments: &[&str]) -> Result<(), &'st
         text::plain(path)
     };
     if said.contains('\\') {
-        return Err("its path holds characters that mean something in paths");
+        return Err("its path holds characters with a special meaning in paths");
     }
     table.append("command", said.strip_prefix('~').map_or(said.clone(), |rest| format!("${{home}}{rest}")));
     for argument in arguments {

@@ -25,7 +25,7 @@ impl Importer<'_> {
                 }
                 _ => {
                     let statement = format!("ignored_exit_codes: {}", code.quoted());
-                    self.left_out(code, &statement, to, "no program ends with such a code");
+                    self.left_out(code, &statement, to, "no program can end with this code");
                 }
             }
         }
@@ -41,7 +41,7 @@ impl Importer<'_> {
                     if !self.put(node, &statement, to, &mapping) {
                         return;
                     }
-                    let why = "it is shown at the other place; the libraries that it needs are to be named in [closure]";
+                    let why = "it is shown at the other path; name the libraries that it needs in [closure]";
                     self.approximated(node, &statement, place("filesystem", "execute"), why);
                 }
                 Err(why) => self.left_out(node, &statement, to, why),
@@ -50,12 +50,12 @@ impl Importer<'_> {
         if written.contains('*') {
             let found = programs::like(written.strip_prefix("/usr/bin/").unwrap_or(written));
             if found.is_empty() {
-                return self.left_out(node, &statement, to, "no program on this host is called so");
+                return self.left_out(node, &statement, to, "no program on this host has this name");
             }
             for path in found {
                 self.draft.push(to.section, to.key, &text::exact(&path));
             }
-            let why = "the programs that fit on this host today: import again when there are others";
+            let why = "the programs that match on this host today: import again after you install others";
             return self.approximated(node, &statement, to, why);
         }
         if matches!(written, "/usr/bin" | "/bin" | "/usr/sbin" | "/sbin") {
@@ -113,7 +113,7 @@ impl Importer<'_> {
         let why = match name {
             "User" | "Net" => return self.draft.taken(),
             "All" => {
-                "the host's network and user namespaces; of processes, names and control groups each sandbox has its own"
+                "the host's network and user namespaces; each sandbox has its own processes, names and control groups"
             }
             "Pid" => "a sandbox never sees the host's processes",
             "Ipc" => "a sandbox never shares the host's memory segments and queues",
@@ -143,7 +143,7 @@ impl Importer<'_> {
                 self.draft.table("behaviour").flag("shell", true);
                 self.draft.taken();
             } else {
-                let why = "it runs something instead of the program: make it a profile of its own";
+                let why = "it runs another program instead: make a separate profile for that";
                 self.left_out(node, &statement, to, why);
             };
         }
@@ -154,7 +154,7 @@ impl Importer<'_> {
                     node,
                     &statement,
                     to,
-                    "options of bubblewrap: say in their sections what they do",
+                    "options of bubblewrap: state their effects in the sections of the profile",
                 );
             }
             Some(_) => {
@@ -174,7 +174,7 @@ impl Importer<'_> {
             let to = place("environment", "set");
             match node.text() {
                 _ if name.is_empty() || name.contains(['=', '\0']) => {
-                    self.left_out(node, &statement, to, "no variable can be called so");
+                    self.left_out(node, &statement, to, "no variable can have this name");
                 }
                 None => self.left_out(node, &statement, to, NO_TEXT),
                 Some(value) if value.contains('\0') => {

@@ -60,18 +60,18 @@ pub(super) fn path(written: &str, in_home: bool) -> Result<String, Why> {
         return Err("it is empty");
     }
     if written.contains(|c: char| c.is_control()) {
-        return Err("no path holds control characters");
+        return Err("a path can't hold control characters");
     }
     let (base, rest) = base(written, in_home)?;
     if rest.split('/').any(|name| name == "..") {
-        return Err("where `..` leads can't be said without following links");
+        return Err("the target of `..` isn't known without following links");
     }
     let mut out = base;
     for piece in pieces(&rest) {
         match piece {
             Piece::Plain(plain) => out.push_str(&text::exact(plain)),
             Piece::Variable(name) => {
-                out.push_str(&variable(name).ok_or("it is a directory of Antimony's own")?);
+                out.push_str(&variable(name).ok_or("it is one of Antimony's own directories")?);
             }
         }
     }
@@ -100,7 +100,7 @@ fn base(written: &str, in_home: bool) -> Result<(String, String), Why> {
     }
     if !written.starts_with('/') {
         return Err(
-            "a path of the system begins with `/`: where Antimony finds this one depends on where it is started",
+            "a path of the system begins with `/`: Antimony finds this one relative to its working directory",
         );
     }
     Ok((String::new(), written.to_owned()))

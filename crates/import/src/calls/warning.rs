@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Warning {
     /// Names of no system call here.
-    #[error("left out, no calls of this palisade's: {0}")]
+    #[error("left out, unknown to this palisade: {0}")]
     Unknown(Names),
     /// Calls that a container's profile allows under conditions only.
     #[error(
@@ -18,28 +18,30 @@ pub enum Warning {
     )]
     Conditional(BTreeSet<Syscall>),
     /// The file allows calls that it doesn't name.
-    #[error("the file allows whatever it doesn't name: {stated} known calls are stated, later ones aren't")]
+    #[error(
+        "the file allows calls that it doesn't name: {stated} known calls are imported, later ones aren't"
+    )]
     AllowsTheRest {
         /// How many calls that are.
         stated: usize,
     },
     /// The file is for other machines.
-    #[error("the file is for {}, not for this machine: its names are taken", .0.join(", "))]
+    #[error("the file is for {}, not for this machine: its call names are imported", .0.join(", "))]
     Architectures(Vec<String>),
     /// The file's error codes differ from Palisade's.
-    #[error("the file's errors (errnoRet) aren't kept: what isn't allowed is refused with EPERM")]
+    #[error("the file's errors (errnoRet) aren't imported: calls that aren't allowed are refused with EPERM")]
     Errors,
     /// The file asks to log calls.
-    #[error("{action} is taken as allowed: nothing is logged")]
+    #[error("{action} is imported as allowed: nothing is logged")]
     Logged {
         /// The action that says so.
         action: &'static str,
     },
     /// The file has flags.
-    #[error("the file's flags aren't kept: {}", .0.join(", "))]
+    #[error("the file's flags aren't imported: {}", .0.join(", "))]
     Flags(Vec<String>),
     /// The file lets another process answer calls.
-    #[error("the file's listener isn't asked: what it would answer isn't allowed")]
+    #[error("the file's listener isn't imported: the calls that it would answer are refused")]
     Listener,
 }
 

@@ -102,26 +102,28 @@ impl Profile<'_> {
                 Verb::Hide if all(|place| place.is_below(&["proc"])) => {
                     self.draft.not_kept(
                         said,
-                        "the sandbox's own /proc is shown whole: no other's processes are in it",
+                        "the sandbox's whole /proc is shown: it has no processes of other sandboxes",
                     );
                 }
                 Verb::NoExecute if statement.places.iter().any(|place| is_own(place, own_home)) => {
-                    let why = "kept for what is shown there; what programs write into the sandbox's own directories they can execute";
+                    let why = "kept for the files shown there; programs can execute what they write into the sandbox's own directories";
                     self.draft.not_kept(said, why);
                 }
                 Verb::ReadWrite if all(|place| place.base == Base::Root) => {
-                    self.draft.left_out(said, "what isn't the user's stays unchangeable");
+                    self.draft.left_out(said, "files that aren't the user's stay read-only");
                 }
                 Verb::Show { .. } if statement.places.iter().all(|place| place.said(false).is_none()) => {
-                    self.draft.left_out(said, "patterns here have no such sets of characters");
+                    self.draft.left_out(said, "Palisade's patterns have no such character sets");
                 }
                 Verb::Show { .. } | Verb::ReadWrite | Verb::Clear => self.draft.taken(),
                 _ if statement.places.iter().any(|place| place.said(true).is_none()) => {
-                    self.draft.not_kept(said, "it can't be said as a path");
+                    self.draft.not_kept(said, "no pattern can express it");
                 }
                 _ if statement.places.iter().any(|place| place.said(false).is_none()) => {
-                    self.draft
-                        .approximated(said, "any character counts where patterns here have no such set");
+                    self.draft.approximated(
+                        said,
+                        "Palisade's patterns lack this character set, so any character matches",
+                    );
                 }
                 _ => self.draft.taken(),
             }
@@ -136,7 +138,7 @@ impl Profile<'_> {
         let mut table = Table::default();
         let (said, hidden) = rules.said();
         for place in hidden.iter().filter_map(|place| place.said(true)) {
-            let remark = format!("Stays hidden by a pattern, though `noblacklist` names it: {place}");
+            let remark = format!("A pattern still hides this path, though `noblacklist` names it: {place}");
             self.draft.table("filesystem").remark("hide", remark);
         }
         for (place, state) in said {
@@ -315,7 +317,7 @@ impl Profile<'_> {
         for (at, statement) in std::mem::take(&mut self.protocol_said) {
             let said = Said { at: &at, statement: &statement, section: "network", key: "" };
             if unix || more {
-                let why = "kept but that local, internet and route sockets aren't told apart: with the network all three are there";
+                let why = "kept, but local, internet and route sockets aren't separate: with the network all three are allowed";
                 self.draft.not_kept(said, why);
             } else {
                 self.draft.taken();
@@ -331,8 +333,8 @@ impl Profile<'_> {
     fn buses(&mut self, rules: &Rules) {
         let session = if rules.state(&ground::session_bus()).shown { self.session } else { Bus::None };
         let system = if rules.state(&ground::system_bus()).shown { self.system } else { Bus::None };
-        let unsaid = "Firejail leaves the whole bus open where nothing is said of it, and who talks with anybody there can have \
-                      programs started outside. Name what it is to talk with.";
+        let unsaid = "Without a statement about it, Firejail opens the whole bus, and its services can start programs outside. \
+                      Name the services that the program needs.";
         let table = self.draft.table("dbus");
         match session {
             Bus::None => table.text("session", "none"),
@@ -346,7 +348,7 @@ impl Profile<'_> {
             Bus::Filtered => table.text("system", "filtered"),
             Bus::None => table.text("system", "none"),
             Bus::Unsaid => {
-                table.remark("system", "Nothing is said of the system's bus, which leaves it open there.");
+                table.remark("system", "Without a statement about it, Firejail opens the system's bus.");
                 table.text("system", "none");
             }
         }
@@ -387,7 +389,7 @@ impl Profile<'_> {
         kept_back.retain(|name| name != "chroot" || !self.own_namespaces());
         if !kept_back.is_empty() {
             let remark = format!(
-                "Let through by firejail, but not beside names that are protected here: {}",
+                "Firejail allows these calls; here protected names exclude them: {}",
                 kept_back.join(", ")
             );
             self.draft.table("syscalls").remark("allow", remark);

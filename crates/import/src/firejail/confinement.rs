@@ -37,26 +37,24 @@ impl Profile<'_> {
             }
             ("keep-fd", _) => return self.draft.left_out(said, "descriptors aren't handed on"),
             ("name" | "join-or-start", _) => {
-                return self
-                    .draft
-                    .left_out(said, "a sandbox is named where it is started: `palisade run --name`");
+                return self.draft.left_out(said, "the name belongs to the launch: `palisade run --name`");
             }
-            ("nice", _) => return self.draft.left_out(said, "the order among processes isn't said"),
-            ("cpu", _) => return self.draft.not_kept(said, "which processors are used isn't said"),
+            ("nice", _) => return self.draft.left_out(said, "a policy can't set a priority"),
+            ("cpu", _) => return self.draft.not_kept(said, "a policy can't choose processors"),
             ("timeout", _) => {
-                let why = "how long a sandbox lives isn't said; `cpu_time` bounds what it computes";
+                let why = "a policy can't limit a sandbox's life; `cpu_time` limits its processor time";
                 return self.draft.not_kept(Said { section: "limits", ..said }, why);
             }
             ("allow-bwrap", "") => {
                 return self.draft.left_out(said, "bubblewrap inside can do no more than others");
             }
-            ("xephyr-screen", _) => return self.draft.left_out(said, "there is no display of its own"),
+            ("xephyr-screen", _) => return self.draft.left_out(said, "a sandbox has no display of its own"),
             ("landlock.enforce", "") => {
-                let why = "only what its rules name may be used there; here it is what the profile grants";
+                let why = "firejail's Landlock rules limit what may be used; here the profile's grants do";
                 return self.draft.not_kept(Said { section: "filesystem", ..said }, why);
             }
             (word, rest) if word.starts_with("landlock.") && !rest.is_empty() => {
-                let why = "of effect with `landlock.enforce` only, which isn't said here";
+                let why = "it has an effect only with `landlock.enforce`, which this profile doesn't have";
                 return self.draft.left_out(Said { section: "filesystem", ..said }, why);
             }
             _ => return self.draft.unknown(said.at, said.statement),
@@ -70,19 +68,18 @@ impl Profile<'_> {
             ("caps.drop", "all") => self.draft.taken(),
             ("caps.drop", _) => self.draft.approximated(said, "nothing inside has any capability"),
             ("nogroups", "") => {
-                let why =
-                    "groups that you are in besides your own count inside, too, for files that are shown";
+                let why = "your additional groups also apply inside, to files that are shown";
                 self.draft.not_kept(Said { section: "process", ..said }, why);
             }
             ("machine-id", "") => {
                 let zeros = format!("{}\n", "0".repeat(32));
                 self.draft.table("files").pair("read", "/etc/machine-id", zeros);
-                let why = "the same zeros at each launch instead of a number by chance";
+                let why = "zeros at each launch instead of a random number";
                 self.draft.approximated(Said { section: "files", key: "read", ..said }, why);
             }
             ("apparmor", _) => {
                 self.switches.insert("apparmor");
-                let why = "kept of it is that only the system's programs run; the rest every sandbox keeps, or isn't said";
+                let why = "only the system's programs run; every sandbox has the other rules, or a policy can't express them";
                 self.draft.approximated(Said { section: "filesystem", key: "execute", ..said }, why);
             }
             ("x11", _) => {
@@ -90,7 +87,7 @@ impl Profile<'_> {
                 if rest == "none" {
                     return self.draft.taken();
                 }
-                let why = "a display of its own can't be said: no X11 at all";
+                let why = "a policy can't give a sandbox its own display: no X11 at all";
                 self.draft.approximated(Said { section: "filesystem", ..said }, why);
             }
             ("restrict-namespaces", list) => {
@@ -98,14 +95,14 @@ impl Profile<'_> {
                 if list.is_empty() || list.split(',').any(|name| name == "user") {
                     return self.draft.taken();
                 }
-                let why = "no namespaces of any kind may be made";
+                let why = "the command can't make namespaces of any kind";
                 self.draft.approximated(Said { section: "process", key: "namespaces", ..said }, why);
             }
             ("memory-deny-write-execute", "") => {
                 for call in ["memfd_create", "pkey_mprotect"] {
                     self.calls.refuse(call);
                 }
-                let why = "kept in part: memfd_create and pkey_mprotect are refused, but memory may be mapped to be written and executed";
+                let why = "kept in part: memfd_create and pkey_mprotect are refused, but memory can be mapped writable and executable";
                 self.draft.not_kept(Said { section: "syscalls", key: "deny", ..said }, why);
             }
             _ => self.draft.unknown(said.at, said.statement),
@@ -117,7 +114,7 @@ impl Profile<'_> {
         let said = Said { section: "network", ..said };
         let names: Vec<&str> = rest.split(',').map(|name| name.trim_start_matches(['+', '='])).collect();
         if names.is_empty() || names.iter().any(|name| !FAMILIES.contains(name)) {
-            return self.draft.not_kept(said, "it names no kind of socket that firejail knows");
+            return self.draft.not_kept(said, "it names no socket type that firejail knows");
         }
         self.protocols.extend(names.into_iter().map(str::to_owned));
         // Its effect is known only when all lines have been read.
@@ -169,14 +166,14 @@ impl Profile<'_> {
             (false, ".own") => "system_own",
             (false, ".call") => "system_call",
             (false, _) => {
-                return self.draft.left_out(said, "signals of the system bus aren't said one by one");
+                return self.draft.left_out(said, "a policy can't name single signals of the system bus");
             }
         };
         if !fits {
-            return self.draft.left_out(Said { key, ..said }, "no name or rule on the bus looks so");
+            return self.draft.left_out(Said { key, ..said }, "it isn't a valid name or rule on the bus");
         }
         if !Draft::takes("dbus", key, Value::List(vec![text::plain(rest)])) {
-            return self.draft.left_out(Said { key, ..said }, "no name or rule on the bus looks so");
+            return self.draft.left_out(Said { key, ..said }, "it isn't a valid name or rule on the bus");
         }
         // It is written when it is known whether the bus is open at all.
         self.lists.entry(key).or_default().names.push(rest.to_owned());
@@ -193,12 +190,12 @@ impl Profile<'_> {
             "seccomp.drop" => self.calls.refuse(rest),
             "seccomp.keep" if !rest.is_empty() => self.calls.keep(rest),
             "seccomp.32.keep" => {
-                return self.draft.approximated(said, "calls of other architectures are refused altogether");
+                return self.draft.approximated(said, "all calls of other architectures are refused");
             }
             "seccomp-error-action" => {
                 let why = match rest {
-                    "log" => "what is refused is refused, not only logged",
-                    _ => "the list says with which error each call is refused",
+                    "log" => "the calls are refused, not only logged",
+                    _ => "the deny list states the error of each call",
                 };
                 return self.draft.approximated(said, why);
             }
@@ -206,13 +203,13 @@ impl Profile<'_> {
         };
         match unknown {
             Unknown { names: true, .. } if word == "seccomp.keep" => {
-                self.draft.approximated(said, "calls that aren't known here are refused, too");
+                self.draft.approximated(said, "calls that this palisade doesn't know are refused, too");
             }
             Unknown { names: true, .. } => {
-                self.draft.not_kept(said, "kept but for calls and sets that aren't known here");
+                self.draft.not_kept(said, "kept, except calls and sets that this palisade doesn't know");
             }
             Unknown { answers: true, .. } => {
-                self.draft.approximated(said, "the list says with which error each call is refused");
+                self.draft.approximated(said, "the deny list states the error of each call");
             }
             _ => self.draft.taken(),
         }
@@ -227,7 +224,7 @@ impl Profile<'_> {
             "rlimit-nofile" => ("open_files", false),
             "rlimit-nproc" => ("processes", false),
             "rlimit-sigpending" => {
-                return self.draft.not_kept(said, "how many signals may wait isn't said");
+                return self.draft.not_kept(said, "a policy can't limit pending signals");
             }
             _ => return self.draft.unknown(said.at, said.statement),
         };
@@ -242,7 +239,7 @@ impl Profile<'_> {
                     Some(unit) => Value::Text(format!("{number}{}", unit.to_ascii_uppercase())),
                 };
                 if !self.draft.set("limits", key, value) {
-                    return self.draft.not_kept(Said { key, ..said }, "it is no bound that can be kept");
+                    return self.draft.not_kept(Said { key, ..said }, "it isn't a limit that can be set");
                 }
             }
         }
@@ -257,10 +254,10 @@ impl Profile<'_> {
         let said = Said { section: "environment", ..said };
         if word == "rmenv" {
             if rest.is_empty() || rest.contains(['=', '*']) {
-                return self.draft.not_kept(said, "no variable can be called so");
+                return self.draft.not_kept(said, "no variable can have this name");
             }
             if !self.draft.push("environment", "remove", rest) {
-                return self.draft.not_kept(said, "no variable can be called so");
+                return self.draft.not_kept(said, "no variable can have this name");
             }
             return self.draft.taken();
         }
@@ -285,6 +282,9 @@ impl Profile<'_> {
             return self.draft.taken();
         }
         self.draft.table("process").text("hostname", "localhost");
-        self.draft.approximated(said, "no machine can be called so: another name that isn't the host's");
+        self.draft.approximated(
+            said,
+            "no machine can have this name: the sandbox gets another one that isn't the host's",
+        );
     }
 }

@@ -126,13 +126,13 @@ impl Place {
     /// The places that a path stands for. There are several for `${PATH}`, and if a pattern includes the home.
     pub(super) fn parse(written: &str, known: &Known) -> Result<Vec<Self>, &'static str> {
         if written.contains(|c: char| c.is_control()) {
-            return Err("no path holds control characters");
+            return Err("a path can't hold control characters");
         }
         if written.contains(['\\', '"', '\'', '<', '>', '`', ';', '|']) {
-            return Err("firejail takes no such characters in paths");
+            return Err("firejail doesn't accept these characters in paths");
         }
         if written.split('/').any(|name| name == "..") {
-            return Err("firejail takes no `..` in paths");
+            return Err("firejail doesn't accept `..` in paths");
         }
         let below = |rest: &str| rest.is_empty() || rest.starts_with('/');
         if let Some(rest) = written.strip_prefix("${PATH}")

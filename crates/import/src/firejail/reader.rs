@@ -54,7 +54,7 @@ impl Reader<'_, '_, '_> {
             let line = line.collect::<Vec<_>>().join(" ");
             if line.len() > LONGEST {
                 let said = Said { at: &at, statement: &line, section: "", key: "" };
-                self.profile.draft.not_kept(said, "firejail takes no such long lines");
+                self.profile.draft.not_kept(said, "firejail accepts no lines of this length");
             } else if !line.is_empty() {
                 self.line(&at, &line)?;
             }

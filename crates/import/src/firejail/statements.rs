@@ -111,7 +111,7 @@ impl Profile<'_> {
             "hosts-file" => self.hosts_file(said, rest),
             "net" | "netns" | "netlock" if rest != "none" => {
                 self.no_network = true;
-                let why = "an interface of its own can't be said: no network at all";
+                let why = "a policy can't give a sandbox its own interface: no network at all";
                 self.draft.approximated(Said { section: "network", key: "mode", ..said }, why);
             }
             "net" => {
@@ -120,7 +120,7 @@ impl Profile<'_> {
             }
             "protocol" => self.protocol(said, rest),
             _ if INTERFACE.contains(&word) => {
-                let why = "an interface of its own can't be said";
+                let why = "a policy can't give a sandbox its own interface";
                 self.draft.left_out(Said { section: "network", ..said }, why);
             }
             "dns" => self.name_server(said, rest),
@@ -175,7 +175,7 @@ impl Profile<'_> {
             return self.draft.taken();
         }
         if places.iter().any(|place| Self::top(place).is_none()) {
-            let why = "firejail takes no directory at the top";
+            let why = "firejail accepts no top-level directory";
             return self.draft.left_out(Said { section: "filesystem", ..said }, why);
         }
         let (at, text) = (said.at.clone(), said.statement.to_owned());
@@ -206,7 +206,7 @@ impl Profile<'_> {
                 self.draft.taken();
             }
             _ => {
-                let why = "only what lies in the home or the runtime directory is made before a launch";
+                let why = "only files in the home or the runtime directory are made before a launch";
                 self.draft.left_out(Said { section: "hooks", ..said }, why);
             }
         }

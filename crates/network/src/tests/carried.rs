@@ -477,7 +477,7 @@ fn served_in_a_thread_and_heard_over_the_control_socket() {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(
-        answer.contains("good.example leads to 127.0.0.1, which isn't of the public internet"),
+        answer.contains("good.example leads to 127.0.0.1, which isn't an address of the public internet"),
         "{answer}"
     );
     assert!(answer.contains("hint: palisade run --allow 127.0.0.1 "), "{answer}");

@@ -170,14 +170,14 @@ impl Host {
             NetworkMode::Host => {
                 return stated(
                     NetworkVerdict::Allow,
-                    format!("the network is the host's ({}), and no rule is asked", mode.origin),
+                    format!("the command uses the host's network ({}), so no rule applies", mode.origin),
                 );
             }
             NetworkMode::None | NetworkMode::Filtered if self.is_loopback() => return self.at_home(policy),
             NetworkMode::None => {
                 return stated(
                     NetworkVerdict::Deny,
-                    format!("the network is nothing but a loopback of its own ({})", mode.origin),
+                    format!("the sandbox's network has only its own loopback interface ({})", mode.origin),
                 );
             }
             NetworkMode::Filtered => {}
@@ -189,7 +189,7 @@ impl Host {
         let why = match (ruling.rule, fallback.value) {
             (Some(rule), _) => rule.to_string(),
             (None, _) if ruling.private => {
-                "it isn't of the public internet, and no rule is about its address".to_owned()
+                "it isn't an address of the public internet, and no rule matches it".to_owned()
             }
             (None, Fallback::Deny) => format!("no rule allows it; default = \"deny\" ({})", fallback.origin),
             (None, Fallback::Ask) => {
@@ -210,14 +210,13 @@ impl Host {
         match reached.filter(|_stated| filtered) {
             Some(stated) => Said {
                 verdict: NetworkVerdict::Allow,
-                why: format!("the host's port is there inside; reach = {} ({})", stated.value, stated.origin),
+                why: format!("the host's port can be reached; reach = {} ({})", stated.value, stated.origin),
                 rule: None,
             },
             None => Said {
                 verdict: NetworkVerdict::Deny,
-                why:
-                    "inside, this is a loopback of the sandbox's own; what listens on the host's isn't there"
-                        .to_owned(),
+                why: "inside, this is the sandbox's own loopback; the host's loopback can't be reached"
+                    .to_owned(),
                 rule: None,
             },
         }

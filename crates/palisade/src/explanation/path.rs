@@ -119,7 +119,7 @@ pub(super) fn judge(
     let lost = plan.as_ref().ok().and_then(|plan| way.lost_link(plan));
     let (allowed, why) = match (&inside, lost) {
         (Some(_inside), Some(link)) => {
-            (false, format!("the link {} that leads to it isn't there", link.shown()))
+            (false, format!("the symbolic link {} that leads to it isn't there", link.shown()))
         }
         (Some((inside, plan)), None) => verdict(situation, inside, plan, &decision, wanted),
         (None, _) => (false, "no plan can be made, so nothing is launched".to_owned()),
@@ -137,7 +137,7 @@ pub(super) fn judge(
     let (permit, locked) = if allowed && !covered {
         (None, None)
     } else if let Some(name) = refusing {
-        let locked = name.is_locked().then(|| "a lock forbids taking it off".to_owned());
+        let locked = name.is_locked().then(|| "a lock forbids removing the protection".to_owned());
         (name.permit().cloned(), locked)
     } else {
         // Grant the link's own path: then its target exists under both names or under neither.
@@ -241,7 +241,7 @@ fn verdict(
                 if can {
                     "the host's own".to_owned()
                 } else {
-                    format!("the host's own, but not to {}", wanted.word())
+                    format!("the host's own, but the sandbox can't {} it", wanted.word())
                 },
             )
         }

@@ -183,7 +183,7 @@ impl Protection {
 
     /// Why it refuses, in a clause.
     pub(super) fn why(&self) -> String {
-        let git = if self.carried { "; a checkout goes on without it" } else { "" };
+        let git = if self.carried { "; git checkout continues without it" } else { "" };
         let what = if self.anchored { "path" } else { "name" };
         format!("the {what} is protected: {}{git}", self.shown_rule)
     }

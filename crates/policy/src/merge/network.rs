@@ -40,12 +40,12 @@ impl fmt::Display for Idle {
         match self {
             Self::Locked { mode, lock, holds } => write!(
                 f,
-                "network.mode = \"{}\" ({}) doesn't hold: a lock keeps it at \"{holds}\" ({lock})",
+                "network.mode = \"{}\" ({}) has no effect: a lock keeps it at \"{holds}\" ({lock})",
                 mode.value, mode.origin
             ),
             Self::Unasked { key, origin, mode } => write!(
                 f,
-                "network.{key} ({origin}) has no effect: network.mode is \"{}\" ({}), and rules hold where it is \
+                "network.{key} ({origin}) has no effect: network.mode is \"{}\" ({}), and rules count only if it is \
                  \"filtered\"",
                 mode.value, mode.origin
             ),

@@ -19,7 +19,10 @@ pub struct NameChange {
 
 /// An entry of `allow_names` that names no protected name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("allow_names = {:?} ({}): no protected name is written so{}", entry.value.as_str(), entry.origin, meant(suggestion.as_deref()))]
+#[error(
+    "allow_names = {:?} ({}): there is no such protected name{}",
+    entry.value.as_str(), entry.origin, meant(suggestion.as_deref())
+)]
 pub struct UnknownName {
     /// The entry.
     pub entry: Sourced<NameSubject>,

@@ -16,10 +16,10 @@ pub enum NameError {
     #[error("{0}")]
     Pattern(#[source] PatternError),
     /// It is bound to one place.
-    #[error("a protected name holds at any depth, so it can't begin with `/`, `~` or a variable")]
+    #[error("a protected name applies at any depth, so it can't begin with `/`, `~` or a variable")]
     Placed,
     /// A component is `.`, `..` or empty.
-    #[error("`{part}` is no component of a protected name")]
+    #[error("`{part}` can't be a part of a protected name")]
     Component {
         /// The component.
         part: String,
@@ -48,7 +48,9 @@ impl NameError {
             Self::Pattern(error) => error.hint(),
             Self::Placed => Some("for one place use `protect_paths`".to_owned()),
             Self::Component { .. } => Some("write `.git/hooks`, without `./` in front".to_owned()),
-            Self::Everything { .. } => Some("leave the directory out of `write`".to_owned()),
+            Self::Everything { .. } => {
+                Some("to protect everything in a directory, remove the directory from `write`".to_owned())
+            }
             Self::Group { .. } => {
                 let groups: Vec<String> = groups().map(|group| format!("`{GROUP}{group}`")).collect();
                 Some(format!("`palisade explain --names` lists them; write one of {}", groups.join(", ")))

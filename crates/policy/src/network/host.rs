@@ -20,7 +20,7 @@ pub struct Name(Box<str>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
     /// It is empty, or has two dots in a row.
-    #[error("a name and each of its parts need a character")]
+    #[error("a name and each of its parts need at least one character")]
     Empty,
     /// It or a part of it is too long.
     #[error("a name has at most 253 characters, each of its parts at most 63")]
@@ -31,7 +31,7 @@ pub enum NameError {
     )]
     Character,
     /// It is an address, or programs would take it for one.
-    #[error("a name doesn't end in a number")]
+    #[error("a name can't end in a number")]
     Number,
 }
 
@@ -178,7 +178,7 @@ pub enum HostError {
         host: String,
     },
     /// A star doesn't stand for whole parts at the beginning.
-    #[error("{text:?}: `*` stands alone or in front, as in `*.example.com`")]
+    #[error("{text:?}: `*` must stand alone or at the start, as in `*.example.com`")]
     Star {
         /// The text.
         text: String,
@@ -317,16 +317,16 @@ mod tests {
         for (text, why) in [
             ("https://user@example.com:443/x", "a rule names a host: `example.com:443`"),
             ("example.com/path", "a rule names a host: `example.com`"),
-            ("a*.example.com", "stands alone or in front"),
-            ("*.*.com", "stands alone or in front"),
-            ("", "need a character"),
-            ("a..b", "need a character"),
-            (".example.com", "need a character"),
+            ("a*.example.com", "must stand alone or at the start"),
+            ("*.*.com", "must stand alone or at the start"),
+            ("", "need at least one character"),
+            ("a..b", "need at least one character"),
+            (".example.com", "need at least one character"),
             ("exa mple.com", "letters, digits"),
             ("bücher.example", "letters, digits"),
-            ("127.1", "doesn't end in a number"),
-            ("2130706433", "doesn't end in a number"),
-            ("0x7f.0x1", "doesn't end in a number"),
+            ("127.1", "can't end in a number"),
+            ("2130706433", "can't end in a number"),
+            ("0x7f.0x1", "can't end in a number"),
             ("10.0.0.0/33", "no range of addresses"),
             ("[::1", "no range of addresses"),
             ("[::1]x", "a port is a number"),

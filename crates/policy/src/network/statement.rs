@@ -42,7 +42,7 @@ pub enum NetworkError {
     #[error("an entry that is a table needs a `host`")]
     NoHost,
     /// The text isn't a valid published port.
-    #[error("{text:?} can't be published; that is written `[ADDRESS:][HOSTPORT:]PORT`")]
+    #[error("{text:?} is not a port to publish: write `[ADDRESS:][HOSTPORT:]PORT`")]
     Publish {
         /// The text.
         text: String,

@@ -130,8 +130,8 @@ pub enum ProxyError {
     Port,
     /// The credentials can't be sent.
     #[error(
-        "a proxy's user and password have at most 255 bytes each, of UTF-8, no control characters; what isn't a \
-         letter or digit is written `%XX`"
+        "a proxy's user and password have at most 255 bytes of UTF-8 each, without control characters; write each \
+         character that isn't a letter or digit as `%XX`"
     )]
     Credentials,
 }

@@ -112,7 +112,7 @@ fn what_isnt_meant_for_a_file_is_refused() {
     };
     assert_eq!(
         problems("[[hooks.before]]\ncommand = [\"x\"]", Layer::Project),
-        ["a project can't have programs run outside"]
+        ["a project file can't run programs outside the sandbox"]
     );
     assert_eq!(problems("[[hooks.before]]", Layer::User), ["a hook runs either a `command` or a `profile`"]);
     assert_eq!(problems("when = []", Layer::User), ["unknown key `when`"]);

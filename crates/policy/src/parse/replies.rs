@@ -106,7 +106,7 @@ impl Reader<'_> {
                 self.policy.settings.processors.push(count);
             }
             None => {
-                let range = "there are 1 to 1024 processors";
+                let range = "the number of processors is 1 to 1024";
                 self.error(Problem::Answer(ReplyError::Range { number, range }), node.span());
             }
         }

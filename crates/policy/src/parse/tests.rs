@@ -60,7 +60,7 @@ fn a_user_can_not_lock() {
     2 | [locked.network]
       |  ^^^^^^ locked here
       |
-      = hint: only files of the distribution and the administrator lock; leave `locked.` out
+      = hint: only files of the distribution and the administrator can lock; remove `locked.`
     ");
 }
 
@@ -158,7 +158,7 @@ fn names_and_the_list_of_paths_are_told_apart() {
       |
       = hint: write `protect_paths = […]`
 
-    error: a protected name holds at any depth, so it can't begin with `/`, `~` or a variable
+    error: a protected name applies at any depth, so it can't begin with `/`, `~` or a variable
      --> /p.toml:4:18
       |
     4 | protect_names = ["~/.ssh", "**"]
@@ -172,9 +172,9 @@ fn names_and_the_list_of_paths_are_told_apart() {
     4 | protect_names = ["~/.ssh", "**"]
       |                            ^^^^ this name
       |
-      = hint: leave the directory out of `write`
+      = hint: to protect everything in a directory, remove the directory from `write`
 
-    error: `.` is no component of a protected name
+    error: `.` can't be a part of a protected name
      --> /p.toml:5:16
       |
     5 | allow_names = ["./a"]

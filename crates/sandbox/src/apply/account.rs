@@ -30,7 +30,7 @@ pub enum BecomeError {
         name: String,
     },
     /// The account is root's.
-    #[error("{name} is root, who is nobody to run as")]
+    #[error("can't launch as {name}: the account is root's")]
     Root {
         /// Its name.
         name: String,
@@ -45,7 +45,7 @@ pub enum BecomeError {
     #[error(transparent)]
     Database(#[from] AccountError),
     /// The kernel refuses the change.
-    #[error("can't become {name}: {source}")]
+    #[error("can't change to user {name}: {source}")]
     Become {
         /// The account's name.
         name: String,

@@ -265,9 +265,9 @@ fn process_of(thread: u32) -> Option<u32> {
 fn event(subject: Subject, call: String, refused: &Refused, rule: &NameRule) -> Event {
     let text = match (refused.holder, refused.detail.as_str()) {
         (true, "") => {
-            format!("{call} would put names that {} protects elsewhere, or others in their place", rule.path)
+            format!("{call} would move names that {} protects, or put other names in their place", rule.path)
         }
-        (true, detail) => format!("{} protects what would be in it: {detail}", rule.path),
+        (true, detail) => format!("{} protects names below this path: {detail}", rule.path),
         (false, "") => format!("{} is protected: {}", rule.path, rule.reason),
         (false, detail) => format!("{} is protected: {detail}", rule.path),
     };

@@ -51,7 +51,7 @@ pub(crate) fn place(limit: GroupLimit) -> Result<Controller, String> {
     if !controller.usable {
         return Err(format!(
             "this user can't make a control group for {name} below or beside {} (`systemd-run \
-             --user --scope palisade run …` starts it in a group of the user's own manager, where it can)",
+             --user --scope palisade run …` starts palisade in a group of the user's own manager, where the user can)",
             controller.own.shown()
         ));
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, thiserror::Error)]
 pub enum LifecycleError {
     /// Another sandbox uses the home.
-    #[error("another sandbox has the home {path}")]
+    #[error("another sandbox uses the home {path}")]
     Locked {
         /// The lock's file.
         path: String,
@@ -67,10 +67,10 @@ impl LifecycleError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Locked { .. } => "end the other one, or --home-name NAME for a home of its own".to_owned(),
-            Self::Lock { .. } => "--home none   # an empty one".to_owned(),
+            Self::Locked { .. } => "end the other sandbox, or use another home: --home-name NAME".to_owned(),
+            Self::Lock { .. } => "--home none   # an empty home".to_owned(),
             Self::Start { .. } | Self::Failed { .. } => {
-                "palisade profile show NAME   # its hooks; may_fail = true goes on".to_owned()
+                "palisade profile show NAME   # shows its hooks; may_fail = true ignores a failure".to_owned()
             }
             Self::Log { .. } => "XDG_STATE_HOME=DIRECTORY palisade open …".to_owned(),
             Self::Capture { .. } => return None,

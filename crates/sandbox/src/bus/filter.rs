@@ -53,7 +53,7 @@ pub(crate) fn arguments(
             match filled.filter(|name| is_filled_bus_name(name)) {
                 Some(name) => arguments.push(format!("--{option}={name}{rule}")),
                 None => notes.push(Cow::Owned(format!(
-                    "{} ({}) comes to no name on the {bus}: left out",
+                    "skipped {} ({}): not a valid name on the {bus}",
                     entry.value, entry.origin
                 ))),
             }

@@ -26,7 +26,7 @@ use std::os::fd::{AsFd, OwnedFd};
 #[derive(Debug, thiserror::Error)]
 pub enum AttendError {
     /// A launcher didn't start this process.
-    #[error("standard input is no launcher's: {source}")]
+    #[error("standard input isn't a launcher's socket: {source}")]
     NoLauncher {
         /// What the kernel said.
         source: Errno,

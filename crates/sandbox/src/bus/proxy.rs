@@ -96,7 +96,7 @@ impl ProxyLauncher {
         let length = self.words.read_at(&mut bytes, 0).unwrap_or(0);
         let text = String::from_utf8_lossy(bytes.get(..length).unwrap_or_default());
         let mut lines = text.split(['\n', '\0']).map(str::trim).filter(|line| !line.is_empty());
-        lines.next_back().unwrap_or("it ended without a word").to_owned()
+        lines.next_back().unwrap_or("it ended without a message").to_owned()
     }
 }
 

@@ -27,7 +27,7 @@ pub enum PlanError {
         rule: Box<PathRule>,
     },
     /// A mount needs an existing mount point, and this tree of the host has none there. Palisade doesn't change that tree.
-    #[error("can't mount anything at {path:?}: there is no {host:?} to mount it on")]
+    #[error("can't mount anything at {path:?}: {host:?} doesn't exist on the host")]
     NoMountPoint {
         /// The place inside.
         path: PathBuf,
@@ -35,7 +35,7 @@ pub enum PlanError {
         host: PathBuf,
     },
     /// The search for the matches of a glob failed.
-    #[error("can't look for what {rule} names: {source}")]
+    #[error("can't search for the files that match {rule}: {source}")]
     Walk {
         /// The rule.
         rule: Box<PathRule>,
@@ -46,7 +46,7 @@ pub enum PlanError {
     #[error("can't encode a part of the plan: {0}")]
     Encode(#[from] postcard::Error),
     /// A rule would let the command change files that Palisade itself obeys.
-    #[error("{rule} would make {place:?} writable, which Palisade itself obeys")]
+    #[error("{rule} would make {place:?} writable, and Palisade itself obeys the files there")]
     OwnPlace {
         /// The rule.
         rule: Box<PathRule>,
@@ -67,7 +67,7 @@ pub enum PlanError {
         package: Option<String>,
     },
     /// A path that a profile requires doesn't exist.
-    #[error("{path} isn't there, which {origin} requires")]
+    #[error("{path} doesn't exist, and {origin} requires it")]
     Required {
         /// The path.
         path: String,
@@ -123,7 +123,7 @@ pub enum PlanError {
     },
     /// A rule allows less than another one, and its path passes a link that a sandboxed command may move.
     #[error(
-        "can't keep to {rule}: the link {} leads to {}, and a sandboxed command may move the link, because {} is writable",
+        "can't enforce {rule}: the link {} leads to {}, and a sandboxed command may move the link, because {} is writable",
         link.shown(), target.shown(), writable.shown()
     )]
     MovableLink {
@@ -153,7 +153,7 @@ pub enum PlanError {
         other: Box<PathRule>,
     },
     /// The files that the program needs can't be determined.
-    #[error("can't tell what {command:?} needs: {source}")]
+    #[error("can't determine which files {command:?} needs: {source}")]
     Needs {
         /// The command.
         command: OsString,
@@ -187,7 +187,7 @@ pub enum PlanError {
     Learned(#[from] palisade_syscall::store::StoreError),
     /// Only learned system calls are allowed, and none was learned.
     #[error(
-        "no system calls were ever learned for {:?}, and only what was learned may be called",
+        "no system calls were learned for {:?}, and this launch allows only learned system calls",
         shown(profile)
     )]
     NothingLearned {
@@ -197,13 +197,13 @@ pub enum PlanError {
         former: Option<String>,
     },
     /// Learned calls are stored by program, and the command's program doesn't exist.
-    #[error("there is no program {name:?} whose system calls could be told")]
+    #[error("can't find program {name:?}, by which learned system calls are stored")]
     NoSuchProgram {
         /// The command's first word.
         name: OsString,
     },
     /// Learned calls are stored by program, and this program can't be identified.
-    #[error("can't tell which program {path:?} is, by which system calls are kept: {source}")]
+    #[error("can't identify program {path:?}, by which learned system calls are stored: {source}")]
     Unidentified {
         /// The program.
         path: PathBuf,
@@ -231,7 +231,7 @@ pub enum PlanError {
         option: Result<String, Option<Box<PathRule>>>,
     },
     /// An argument names a path that the policy refuses.
-    #[error("can't pass {path:?}: {rule}")]
+    #[error("can't pass {path:?}: refused by {rule}")]
     PassedRefused {
         /// The path.
         path: PathBuf,
@@ -260,7 +260,8 @@ impl PlanError {
             Self::Missing { path, .. } => format!("mkdir -p {}", quoted(&path.to_string_lossy())),
             Self::NoMountPoint { host, .. } => format!("mkdir -p {}", quoted(&host.to_string_lossy())),
             Self::Walk { source: WalkError::Moving { .. }, .. } => {
-                "wait until that has ended, or state the rule of a directory: only what has a `*` is looked for".to_owned()
+                "wait until the directories no longer change, or name a directory: only patterns with `*` are searched for"
+                    .to_owned()
             }
             Self::Walk { .. } => "name a directory nearer to the files, such as ./src/**/*.key".to_owned(),
             Self::OwnPlace { .. } => "name the directories below it that the command needs".to_owned(),
@@ -272,7 +273,7 @@ impl PlanError {
                 "say where it is: palisade open --program PATH …".to_owned()
             }
             Self::Required { .. } => {
-                "palisade open --dry-run …   # shows what would be done without it".to_owned()
+                "make the path exist, or remove it from `require`: palisade profile edit PROFILE".to_owned()
             }
             Self::NamelessHome { .. } => "[home] name = \"NAME\", or palisade open PROFILE".to_owned(),
             Self::Home { .. } => "XDG_DATA_HOME=DIRECTORY palisade open …".to_owned(),
@@ -285,7 +286,7 @@ impl PlanError {
             }
             Self::MovableLink { target, option, .. } => {
                 let target = quoted(&target.to_string_lossy());
-                format!("palisade run {option} {target} …   # says it of the target itself")
+                format!("palisade run {option} {target} …   # states the rule for the target itself")
             }
             Self::LinkAround { target, write, other, .. } => {
                 let option = if *write { "--rw" } else { "--ro" };
@@ -294,7 +295,7 @@ impl PlanError {
                     // A lock: no option of the user changes it.
                     (palisade_policy::Strength::Locked, _) => format!("palisade explain {target}"),
                     (_, palisade_policy::Layer::CommandLine) => "leave out one of the two options".to_owned(),
-                    _ => format!("palisade run {option} {target} …   # says it of the target itself"),
+                    _ => format!("palisade run {option} {target} …   # states the rule for the target itself"),
                 }
             }
             Self::Needs { .. } => {
@@ -310,11 +311,11 @@ impl PlanError {
                 format!("palisade explain {}   # is it visible inside?", quoted(&name.to_string_lossy()))
             }
             Self::Unidentified { .. } => {
-                "palisade run --profile NAME --syscalls learn -- COMMAND…   # keeps calls by the profile"
+                "palisade run --profile NAME --syscalls learn -- COMMAND…   # records calls under the profile"
                     .to_owned()
             }
             Self::NothingLearned { former: None, .. } => {
-                "palisade run --syscalls learn …   # remembers what it calls, for the next time".to_owned()
+                "palisade run --syscalls learn …   # records the system calls, for later launches".to_owned()
             }
             Self::Answer(crate::filter::replies::Impossible { origin, .. }) => {
                 let file = origin.file.as_ref()?;

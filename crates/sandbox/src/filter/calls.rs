@@ -38,12 +38,12 @@ pub struct Unanswered<'q> {
 /// The event of a call that was refused because it wasn't learned.
 pub(crate) fn event(subject: Subject, call: Syscall, killed: bool, calls: Option<&Calls<'_>>) -> Event {
     let text = match calls {
-        None => "nobody allowed it, and the policy has it asked about".to_owned(),
+        None => "the policy asks about this call, and no answer allowed it".to_owned(),
         Some(calls) if calls.mode == SyscallMode::Ask => {
-            format!("nobody allowed it to programs of {}", shown(&calls.profile.to_string()))
+            format!("no answer allowed it for programs of {}", shown(&calls.profile.to_string()))
         }
         Some(calls) => {
-            format!("it wasn't learned of the programs of {}", shown(&calls.profile.to_string()))
+            format!("it wasn't learned for programs of {}", shown(&calls.profile.to_string()))
         }
     };
     Event::new(
@@ -134,11 +134,13 @@ pub(crate) fn plan(
     let arch = Arch::NATIVE;
     if inside.isolation == Isolation::InPlace {
         if mode != SyscallMode::Enforce {
-            let guarantee = "calls can be learned and asked for";
-            let reason = "without namespaces there is nobody to listen".to_owned();
+            let guarantee = "system calls can be learned or asked about";
+            let reason = "without namespaces no process can receive the system calls".to_owned();
             return Err(PlanError::Guarantee { guarantee, reason });
         }
-        notes.push(Cow::Borrowed("calls that weren't learned are refused without a word: nobody listens"));
+        notes.push(Cow::Borrowed(
+            "calls that weren't learned are refused without a report: no process can receive them",
+        ));
         let action = match refusal {
             SyscallRefusal::Kill => Action::KillProcess,
             SyscallRefusal::Errno => Action::Errno(Errno::EPERM),

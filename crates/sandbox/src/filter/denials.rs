@@ -16,7 +16,7 @@ pub(crate) fn of_name(subject: Subject, path: &[u8], denial: &Denial, rules: &[N
     let mut origin = None;
     let (why, enforced_by, hint) = match denial {
         Denial::Pinned { about } => (
-            format!("the directory keeps its name: the policy has a rule about {}", text(about)),
+            format!("the directory can't be renamed: the policy has a rule about {}", text(about)),
             Mechanism::Broker,
             None,
         ),
@@ -25,7 +25,7 @@ pub(crate) fn of_name(subject: Subject, path: &[u8], denial: &Denial, rules: &[N
             origin = rule.map(|rule| rule.origin.clone());
             let name = rule.map_or("a protected name", |rule| rule.path.as_str());
             let why = format!(
-                "a directory can't be moved to {}: {} is protected on one side only. Copied, it is judged name by name",
+                "a directory can't be moved to {}: {} is protected on one side only; a copy is judged name by name",
                 text(to),
                 name,
             );
@@ -37,12 +37,12 @@ pub(crate) fn of_name(subject: Subject, path: &[u8], denial: &Denial, rules: &[N
             None,
         ),
         Denial::ReadOnly { grant, landlock } => (
-            "it is shown, and nothing lets it be written to".to_owned(),
+            "it is shown, and no rule makes it writable".to_owned(),
             if *landlock { Mechanism::Landlock } else { Mechanism::Mount },
             grant.as_deref().and_then(word).map(|path| format!("palisade run --rw {path} …")),
         ),
         Denial::Covered => (
-            "the policy hides or denies what the host has there, or Palisade has made it".to_owned(),
+            "the policy hides or denies the path, or Palisade has made the file".to_owned(),
             Mechanism::Mount,
             word(path).map(|path| format!("palisade explain --access write {path}")),
         ),
@@ -88,11 +88,11 @@ mod tests {
         let (said, hint) = told(Denial::Pinned { about: b"/w/a b/key".to_vec() });
         assert_eq!(
             said,
-            "refused: write /w/a b by mv: the directory keeps its name: the policy has a rule about /w/a b/key (broker)"
+            "refused: write /w/a b by mv: the directory can't be renamed: the policy has a rule about /w/a b/key (broker)"
         );
         assert_eq!(hint, None);
         let (said, hint) = told(Denial::ReadOnly { grant: Some(b"/w/a b".to_vec()), landlock: false });
-        assert!(said.ends_with("nothing lets it be written to (mount)"), "{said}");
+        assert!(said.ends_with("no rule makes it writable (mount)"), "{said}");
         assert_eq!(hint.unwrap(), "palisade run --rw '/w/a b' …");
         let (said, hint) = told(Denial::ReadOnly { grant: None, landlock: true });
         assert!(said.ends_with("(landlock)") && hint.is_none(), "{said}");

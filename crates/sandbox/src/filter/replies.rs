@@ -100,13 +100,13 @@ impl Answered {
             }
         }
         if isolation == Isolation::InPlace && out.is_brokered() {
-            let reason = "without namespaces there is nobody to answer";
+            let reason = "without namespaces no process can receive the system calls";
             if !best_effort {
                 let guarantee = "calls are answered as the policy says";
                 return Err(PlanError::Guarantee { guarantee, reason: reason.to_owned() });
             }
             notes.push(Cow::Owned(format!(
-                "some calls aren't answered as the policy says, and fail with EPERM where it would ask or answer: {reason}"
+                "calls that the policy asks about or answers fail with EPERM: {reason}"
             )));
             // No user can allow the call, so it is refused. A call with a stated result isn't made either.
             for (_, rule) in out.rules.iter_mut().filter(|(_, rule)| rule.action == Action::Notify) {
@@ -145,8 +145,11 @@ impl Answered {
         self.opens.push(Open { path, file });
         let given = self.opens.iter().filter(|open| matches!(open.file, Instead::Descriptor(_))).count();
         if given > MOST_GIVEN {
-            let reason = format!("at most {MOST_GIVEN} can be");
-            return Err(PlanError::Guarantee { guarantee: "all those descriptors are given", reason });
+            let reason = format!("at most {MOST_GIVEN} can be given");
+            return Err(PlanError::Guarantee {
+                guarantee: "the command gets all descriptors that the policy gives",
+                reason,
+            });
         }
         Ok(())
     }
@@ -181,7 +184,7 @@ impl Answered {
         for (name, made) in made {
             let Some(made) = made else { continue };
             let call: Syscall = name.parse().map_err(PlanError::Syscalls)?;
-            rules = rules.passing(&[name], "the policy has it tell something else")?;
+            rules = rules.passing(&[name], "the policy changes its result")?;
             if let Some(number) = call.number(Arch::NATIVE) {
                 calls.push(PolicyReply { number, tests: Vec::new(), made });
             }

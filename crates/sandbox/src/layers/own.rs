@@ -83,7 +83,7 @@ pub fn template(name: &str, features: &[String]) -> String {
         "schema = 1\n\
          name = {}\n\
          description = \"\"\n\
-         # palisade feature list shows those there are\n\
+         # palisade feature list shows all\n\
          features = [{features}]\n\
          \n\
          [program]\n\

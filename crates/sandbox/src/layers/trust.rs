@@ -42,7 +42,7 @@ pub enum Status {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Other users could have changed the store.
-    #[error("can't believe the store of allowed projects: {source}")]
+    #[error("refusing the store of allowed projects: {source}")]
     Distrusted {
         /// Why the store isn't trusted.
         source: TrustError,

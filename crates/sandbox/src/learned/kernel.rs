@@ -16,16 +16,16 @@ pub struct Learner(Connection);
 #[derive(Debug, thiserror::Error)]
 pub enum LearnerError {
     /// palisaded doesn't answer, or violates the protocol.
-    #[error("can't have palisaded put down what is called: {0}")]
+    #[error("palisaded can't record system calls: {0}")]
     Talk(#[from] ProtocolError),
     /// Another process answers.
-    #[error("can't have palisaded put down what is called: user {0} answers at {SOCKET}, not root")]
+    #[error("palisaded can't record system calls: user {0} answers at {SOCKET}, not root")]
     Impostor(u32),
     /// palisaded refused the request.
-    #[error("can't have palisaded put down what is called: {}", .0.message)]
+    #[error("palisaded can't record system calls: {}", .0.message)]
     Refused(Refusal),
     /// palisaded sent an answer to another request.
-    #[error("can't have palisaded put down what is called: its answer is to another question")]
+    #[error("palisaded can't record system calls: its answer doesn't match the request")]
     Unexpected,
 }
 
@@ -35,7 +35,7 @@ impl LearnerError {
     pub fn hint(&self) -> &str {
         match self {
             Self::Refused(Refusal { hint: Some(hint), .. }) => hint,
-            _ => "systemctl restart palisaded   # or stop it: then the broker learns",
+            _ => "systemctl restart palisaded   # or stop palisaded: then the broker records the calls",
         }
     }
 }

@@ -123,7 +123,7 @@ impl Learned<'_> {
         remarks.header.push(format!("Learned from one run of `{}`.", self.line()));
         if self.code != 0 {
             remarks.header.push(format!(
-                "The command failed (exit code {}): what it didn't come to isn't in here.",
+                "The command failed (exit code {}): what it would have used later is missing here.",
                 self.code
             ));
         }
@@ -158,7 +158,7 @@ impl Learned<'_> {
                 let path = spelled(made, facts).unwrap_or_default();
                 remarks.add(
                     key(Access::Write),
-                    format!("{path:?} was made: now that it is there, learning again may grant only that"),
+                    format!("{path:?} was made by the command; learning again may grant only this path"),
                 );
             }
         }
@@ -178,7 +178,7 @@ impl Learned<'_> {
         for lost in few(&self.account.lost) {
             if let Some(path) = spelled(&lost.path, facts) {
                 let why = format!(
-                    "{} written there in private and lost{}",
+                    "{} written to a private directory and lost{}",
                     counted(lost.count),
                     by(&lost.programs)
                 );
@@ -187,7 +187,8 @@ impl Learned<'_> {
         }
         more(remarks, key(Access::Write), self.account.lost.len());
         for name in few(&self.account.names) {
-            remarks.add("filesystem.allow_names", commented(name, "protected, and was to be changed"));
+            remarks
+                .add("filesystem.allow_names", commented(name, "protected; the command tried to change it"));
         }
     }
 

@@ -36,7 +36,7 @@ const LONGEST: usize = 32;
 #[derive(Debug, thiserror::Error)]
 pub enum ApprovalsError {
     /// Other users could have written them.
-    #[error("can't believe the answers in {file:?}: {source}")]
+    #[error("refusing the answers in {file:?}: {source}")]
     Distrusted {
         /// The file.
         file: PathBuf,
@@ -81,7 +81,7 @@ impl ApprovalsError {
             Self::Distrusted { source, .. } => distrust_hint(source),
             Self::Read { .. } | Self::Write { .. } => None,
             Self::Parse { file, .. } | Self::Changed { file } => {
-                Some(format!("mend it, or have all of them asked again: rm {}", shown(file)))
+                Some(format!("correct the file, or remove it and answer again: rm {}", shown(file)))
             }
         }
     }
@@ -236,8 +236,8 @@ impl Approvals<'_> {
 
     fn beginning(&self) -> String {
         format!(
-            "# Whom you always allow where you would be asked. For {}.\n\
-             # Without its line you are asked about a host again.\n\
+            "# Hosts that you allowed always when Palisade asked. For {}.\n\
+             # If you remove the line of a host, Palisade asks about it again.\n\
              schema = 1\n\n[network]\nallow = [\n{END}",
             self.scope.escape_debug()
         )

@@ -107,7 +107,7 @@ fn completed(event: &Event, (program, pid): (&str, Option<u32>), overlooked: boo
     };
     let by_proxy = outcome == Outcome::Failed && overlooked;
     let proxy = by_proxy.then(|| {
-        "palisade run --proxy environment …   # by HTTPS_PROXY and the like, which are set here".to_owned()
+        "palisade run --proxy environment …   # uses HTTPS_PROXY and similar variables, which are set here".to_owned()
     });
     let hint = proxy.or_else(|| event.hint.clone().filter(|hint| is_hint(hint)));
     let completed = Event::new(

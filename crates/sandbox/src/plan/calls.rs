@@ -47,12 +47,12 @@ impl Calls<'_> {
     pub const fn words(&self) -> &'static str {
         match (self.mode, self.refusal) {
             (SyscallMode::Learn, _) if self.by_kernel => "made, and recorded by the kernel",
-            (SyscallMode::Learn, _) => "made, and remembered",
+            (SyscallMode::Learn, _) => "made, and recorded",
             (SyscallMode::Off, _) => "made",
-            (SyscallMode::Ask, SyscallRefusal::Errno) => "made if you say so, or refused",
-            (SyscallMode::Ask, SyscallRefusal::Kill) => "made if you say so, or the end of the process",
+            (SyscallMode::Ask, SyscallRefusal::Errno) => "made if you allow them, else refused",
+            (SyscallMode::Ask, SyscallRefusal::Kill) => "made if you allow them, else the process is ended",
             (SyscallMode::Enforce, SyscallRefusal::Errno) => "refused",
-            (SyscallMode::Enforce, SyscallRefusal::Kill) => "the end of the process",
+            (SyscallMode::Enforce, SyscallRefusal::Kill) => "the process is ended",
         }
     }
 

@@ -46,7 +46,7 @@ pub(crate) fn plan(
                         limits.push(Limit { resource: NPROC, value });
                     }
                     Err(reason) if best_effort => {
-                        notes.push(Cow::Owned(format!("no limit of {wanted}: {reason}")));
+                        notes.push(Cow::Owned(format!("can't limit {wanted}: {reason}")));
                     }
                     Err(reason) => return Err(PlanError::Limit { limit: wanted, reason }),
                 }

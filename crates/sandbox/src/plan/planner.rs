@@ -67,8 +67,8 @@ pub fn make(
 ) -> Result<Plan<'static>, PlanError> {
     let trace = policy.switch(Switch::Trace).value;
     if trace && isolation == Isolation::InPlace {
-        let reason = "without namespaces there is nobody to watch it".to_owned();
-        return Err(PlanError::Guarantee { guarantee: "what is looked for can be told", reason });
+        let reason = "without namespaces no process can watch the command".to_owned();
+        return Err(PlanError::Guarantee { guarantee: "missing files are reported", reason });
     }
     plan(facts, policy, project, isolation, trace)
 }
@@ -364,7 +364,7 @@ fn apply(
             let user = path.rule.origin.layer >= Layer::User;
             if !covered && user && tree.host_path(&tree.resolve(&path.destination)).is_some() {
                 notes.push(Cow::Owned(format!(
-                    "{} doesn't exist: {} can't cover it if it is made later",
+                    "{} doesn't exist: {} has no effect if the path is made later",
                     path.destination.shown(),
                     path.rule
                 )));

@@ -120,12 +120,12 @@ impl SyscallReplies<'_> {
             let some = if answer.tests.is_empty() { "" } else { " with certain arguments" };
             Cow::Owned(match answer.made {
                 Made::Value(value) => format!("{name}{some} returns {value}"),
-                Made::Question => format!("{name}{some} is made if you say so"),
+                Made::Question => format!("{name}{some} is made if you allow it"),
                 Made::Machine => {
                     let release = self.release.as_ref().map(ToString::to_string).unwrap_or_default();
-                    format!("{name} tells of release {release}")
+                    format!("{name} returns release {release}")
                 }
-                Made::Processors(count) => format!("{name} tells of {count} processors"),
+                Made::Processors(count) => format!("{name} returns {count} processors"),
                 Made::Clock => format!("{name} goes by that clock"),
             })
         });

@@ -125,7 +125,7 @@ impl Directory {
         if is_own_file(&stat, uid) {
             return Ok(Some(file));
         }
-        let reason = format!("{FILE} in it isn't a file of its own user alone");
+        let reason = format!("{FILE} in it isn't a regular file that only its user can access");
         Err(RegistryError::Distrusted { directory: self.path.clone(), reason })
     }
 

@@ -133,7 +133,9 @@ pub(crate) fn compose(
         facts.depends_on(Path::new(stamp), true);
     }
     for error in &needs.unread {
-        notes.push(Cow::Owned(format!("{error}: what it runs is there only if it is allowed")));
+        notes.push(Cow::Owned(format!(
+            "{error}: the programs that it starts are visible only if the policy allows them"
+        )));
     }
     for missing in &needs.missing {
         notes.push(Cow::Owned(format!(

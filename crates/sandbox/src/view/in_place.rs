@@ -58,7 +58,7 @@ pub(crate) fn steps(
                 if path.source != path.destination {
                     give_up(
                         path,
-                        "a path can't be shown elsewhere without a mount namespace",
+                        "a path can't be shown at another path without a mount namespace",
                         best_effort,
                         notes,
                     )?;
@@ -75,7 +75,7 @@ pub(crate) fn steps(
             Grant::Hidden | Grant::Denied | Grant::Tmpfs | Grant::Absent => {}
         }
         if is_allowed_above(facts, path, paths) {
-            give_up(path, "Landlock can't take back what it allows above", best_effort, notes)?;
+            give_up(path, "Landlock can't restrict a path below one that it allows", best_effort, notes)?;
         }
     }
     let directory = resolved.cwd().map_or(&facts.cwd, |cwd| &cwd.value);
@@ -125,8 +125,10 @@ fn keep_own_place(
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(), PlanError> {
     let source = path.source.shown();
-    let reason =
-        format!("{} lies in {source}, and Landlock can't take back what it allows above", place.shown());
+    let reason = format!(
+        "{} lies in {source}, and Landlock can't restrict a path below one that it allows",
+        place.shown()
+    );
     if path.rule.origin.layer == Layer::BuiltIn {
         notes.push(Cow::Owned(format!(
             "the working directory isn't shown: {reason}; change to a project's directory"
@@ -147,7 +149,7 @@ pub(crate) fn no_closure(best_effort: bool, notes: &mut Vec<Cow<'static, str>>) 
         return Ok(());
     }
     Err(PlanError::Guarantee {
-        guarantee: "nothing but the program's own files is there",
+        guarantee: "only the program's own files are visible",
         reason: "that needs a mount namespace".to_owned(),
     })
 }
@@ -162,7 +164,10 @@ fn give_up(
         notes.push(Cow::Owned(format!("not enforced: {}: {reason}", path.rule)));
         return Ok(());
     }
-    Err(PlanError::Guarantee { guarantee: "the file rules hold", reason: format!("{}: {reason}", path.rule) })
+    Err(PlanError::Guarantee {
+        guarantee: "the file rules are enforced",
+        reason: format!("{}: {reason}", path.rule),
+    })
 }
 
 fn allow(

@@ -40,7 +40,7 @@ pub(crate) fn enforcement(
             if protect.origin.layer == Layer::BuiltIn {
                 return Ok(NameEnforcement::Mounts);
             }
-            let reason = "with namespaces of its own it changes what paths mean".to_owned();
+            let reason = "a command with namespaces of its own can change what paths mean".to_owned();
             return Err(PlanError::Guarantee { guarantee: "protected names can't be made", reason });
         }
         Protect::Broker => NameEnforcement::Broker,
@@ -50,7 +50,7 @@ pub(crate) fn enforcement(
     if isolation == Isolation::Full {
         return Ok(enforcement);
     }
-    let reason = "without namespaces there is nobody to judge names";
+    let reason = "without namespaces no process can judge names";
     // A user who chose no namespaces and stated nothing about names has made a choice. If both were stated, they conflict.
     if protect.origin.layer == Layer::BuiltIn || best_effort {
         notes.push(Cow::Owned(format!(

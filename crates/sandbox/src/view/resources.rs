@@ -161,7 +161,7 @@ impl Resources<'_> {
                 if facts.package().is_some() && package::is_packed(&path) {
                     // The link was made in the package.
                 } else if tree.host_path(&tree.resolve(&path)).is_some() || tree.stands(&path) {
-                    notes.push(Cow::Owned(format!("{} is there: no link is made of it", path.shown())));
+                    notes.push(Cow::Owned(format!("{} exists: the policy's link isn't made", path.shown())));
                 } else {
                     tree.symlink(&path, Path::new(&content))?;
                 }

@@ -24,7 +24,7 @@ pub(super) fn check(
             reference: "T1105".to_owned(),
         };
         if files.iter().any(|(index, file)| *index < subject.index && file == run) {
-            let words = "It runs what it has just downloaded, before anybody has looked at it";
+            let words = "It runs what it has just downloaded, before you have looked at it";
             reasons.push(reason("chains/download-and-run", Level::Confirm, words));
         } else if session.downloaded(run) {
             let words = "It runs a file that was downloaded in this session";
@@ -74,7 +74,7 @@ fn fork_bomb(reading: &Reading) -> Option<Reason> {
         rule: "chains/fork-bomb".to_owned(),
         level: Level::Confirm,
         span: start..end,
-        words: "A function calls itself again and again: the machine comes to a halt".to_owned(),
+        words: "A function starts itself without end: the machine becomes unusable".to_owned(),
         reference: "T1499.001".to_owned(),
     })
 }

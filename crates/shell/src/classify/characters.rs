@@ -61,7 +61,7 @@ pub(super) fn check(line: &str, reading: &Reading, origin: Origin) -> Vec<Reason
                     "characters/punycode-host",
                     Level::Warn,
                     word.span.clone(),
-                    "The host's name is written in punycode: it is shown as other letters than it has",
+                    "The host's name is written in punycode: it may be shown with other letters",
                 ));
             }
         }
@@ -118,7 +118,7 @@ fn odd(letter: char, line: &str, at: usize) -> Option<(u32, &'static str, Level,
             16,
             "characters/backspace",
             Level::Confirm,
-            "There are characters that take back what was shown before",
+            "There are characters that erase what was shown before",
         ),
         '\r' if !line.get(at + 1..).is_some_and(|rest| rest.is_empty() || rest.starts_with('\n')) => (
             32,
@@ -138,9 +138,12 @@ fn odd(letter: char, line: &str, at: usize) -> Option<(u32, &'static str, Level,
         | '\u{205F}'
         | '\u{3000}'
         | '\u{2028}'
-        | '\u{2029}' => {
-            (128, "characters/odd-blank", Level::Warn, "There is a blank that isn't one for the shell")
-        }
+        | '\u{2029}' => (
+            128,
+            "characters/odd-blank",
+            Level::Warn,
+            "There is a blank character that the shell doesn't treat as a blank",
+        ),
         _ => return None,
     })
 }

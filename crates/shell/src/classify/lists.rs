@@ -97,7 +97,7 @@ pub enum ListError {
         line: usize,
     },
     /// The file looks like advisories but can't be parsed.
-    #[error("{path} is no file of advisories in OSV's format: {source}")]
+    #[error("can't read {path} as advisories in OSV's format: {source}")]
     Advisory {
         /// The file.
         path: PathBuf,
@@ -105,7 +105,7 @@ pub enum ListError {
         source: serde_json::Error,
     },
     /// The file has no usable name.
-    #[error("{path} has no name that a list could have")]
+    #[error("the file name of {path} can't be the name of a list")]
     Name {
         /// The file.
         path: PathBuf,

@@ -49,7 +49,7 @@ impl TryFrom<f64> for Share {
 
     fn try_from(number: f64) -> Result<Self, Self::Error> {
         if !(0.0..=1.0).contains(&number) {
-            return Err("it is to be from 0 to 1");
+            return Err("it must be from 0 to 1");
         }
         #[expect(
             clippy::cast_possible_truncation,
@@ -109,7 +109,9 @@ impl Opinion {
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         match self {
-            Self::LeftOut { why, first: true } => Some(format!("the guard goes on without its model: {why}")),
+            Self::LeftOut { why, first: true } => {
+                Some(format!("the guard continues without its model: {why}"))
+            }
             _ => None,
         }
     }
@@ -121,7 +123,7 @@ impl Opinion {
             rule: "model/score".to_owned(),
             level: Level::Confirm,
             span: 0..line.len(),
-            words: format!("Your model takes it for harmful ({score:.2}, and asks from {threshold:.2} on)"),
+            words: format!("Your model rates it as harmful ({score:.2}; you are asked from {threshold:.2})"),
             reference: String::new(),
         })
     }
@@ -192,7 +194,9 @@ impl Model {
         if let State::Reading(is_ready, since) = &state.0 {
             let heard = match is_ready.try_recv() {
                 Ok(heard) => heard,
-                Err(_) if since.elapsed() < READY => return Opinion::NotAsked("it is still being read"),
+                Err(_) if since.elapsed() < READY => {
+                    return Opinion::NotAsked("the model is still being read");
+                }
                 Err(_) => Err(never(&self.settings.path)),
             };
             Self::turn(&mut state, heard);
@@ -212,14 +216,14 @@ impl Model {
             State::Out(why, said) => {
                 Opinion::LeftOut { why: why.clone(), first: !core::mem::replace(said, true) }
             }
-            State::Reading(..) | State::Ready => Opinion::NotAsked("it is still being read"),
+            State::Reading(..) | State::Ready => Opinion::NotAsked("the model is still being read"),
         }
     }
 
     fn put(&self, questions: &SyncSender<Question>, features: Features) -> Result<f32, String> {
         let path = self.settings.path.shown();
         let (answer, answered) = sync_channel(1);
-        let gone = || format!("{path}: what runs it has ended");
+        let gone = || format!("{path}: the thread that runs the model has ended");
         questions.try_send(Question { features, answer }).map_err(|_| gone())?;
         let score = match answered.recv_timeout(Duration::from_millis(self.settings.bound)) {
             Ok(score) => score.map_err(|why| format!("{path}: {why}"))?,
@@ -236,7 +240,7 @@ impl Model {
 }
 
 fn never(path: &Path) -> String {
-    format!("{} isn't read after {} s", path.shown(), READY.as_secs())
+    format!("{} wasn't read within {} s", path.shown(), READY.as_secs())
 }
 
 /// The path, with `~/` replaced by the home directory.
@@ -270,7 +274,7 @@ fn work(path: &Path, ready: &SyncSender<Result<(), String>>, asked: &Receiver<Qu
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     use std::io::Read;
     if !path.is_absolute() {
-        return Err(format!("{} isn't a path from / or ~/", path.shown()));
+        return Err(format!("{} doesn't begin with / or ~/", path.shown()));
     }
     let failed = |error: std::io::Error| format!("can't read {}: {error}", path.shown());
     let file = std::fs::File::open(path).map_err(failed)?;
@@ -294,7 +298,7 @@ fn work(path: &Path, ready: &SyncSender<Result<(), String>>, asked: &Receiver<Qu
     // The thread's caller asks no questions after that error.
     if let Ok(Question { features, answer }) = asked.recv() {
         let _nobody_waits =
-            answer.send(Err(format!("{} numbers, and nobody to look at them", features.len())));
+            answer.send(Err(format!("{} numbers, but no model that could rate them", features.len())));
     }
 }
 
@@ -304,10 +308,10 @@ pub fn explained(opinion: &Opinion) -> String {
     let mut text = "  model: ".to_owned();
     let _infallible = match opinion {
         Opinion::Score { score, threshold } => {
-            write!(text, "{score:.3}, and asks from {threshold:.3} on")
+            write!(text, "{score:.3}, asks from {threshold:.3}")
         }
         Opinion::NotAsked(why) => write!(text, "not asked: {why}"),
-        Opinion::LeftOut { why, .. } => write!(text, "left out: {why}"),
+        Opinion::LeftOut { why, .. } => write!(text, "not used: {why}"),
     };
     text
 }

@@ -35,9 +35,9 @@ pub(super) fn check(subjects: &[Subject<'_>], flagged: &Flagged) -> Vec<Reason> 
             };
             if value.contains("://") {
                 if let Some(why) = flagged.host(host(value)) {
-                    add("lists/host", format!("{} is in a list of hosts", host(value)), why);
+                    add("lists/host", format!("{} is in a list of malicious hosts", host(value)), why);
                 } else if let Some(why) = flagged.url(value) {
-                    add("lists/url", "The address is in a list".to_owned(), why);
+                    add("lists/url", "The address is in a list of malicious addresses".to_owned(), why);
                 }
                 continue;
             }
@@ -45,7 +45,7 @@ pub(super) fn check(subjects: &[Subject<'_>], flagged: &Flagged) -> Vec<Reason> 
             if let Some((kind, name, version)) = wanted
                 && let Some(why) = flagged.package(kind, name, version)
             {
-                add("lists/package", format!("The package {name} is in a list"), why);
+                add("lists/package", format!("The package {name} is in a list of malicious packages"), why);
             }
         }
     }

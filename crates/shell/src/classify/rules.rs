@@ -55,7 +55,7 @@ impl Rule {
             [] => "it needs one of substring, prefix, glob, command",
             [text] if text.is_empty() => "an empty pattern would match every line",
             [text] if text.len() > LONGEST => "its pattern is longer than 4096 bytes",
-            [_] if self.command.is_none() && !self.args.is_empty() => "args belong to command",
+            [_] if self.command.is_none() && !self.args.is_empty() => "args needs command",
             [_] => return Ok(()),
             _ => "it has more than one of substring, prefix, glob, command",
         };

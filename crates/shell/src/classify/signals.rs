@@ -106,7 +106,7 @@ fn of_command(subject: &Subject<'_>, reading: &Reading, signs: &mut Vec<Sign>) {
             .iter()
             .any(|word| matches!(word.value.as_str(), "-k" | "--insecure" | "--no-check-certificate"));
         if quiet {
-            add(3, "doesn't look who the server is");
+            add(3, "doesn't check the server's certificate");
         }
         if reading.is_fed(subject.index, &|other| {
             matches!(
@@ -117,12 +117,12 @@ fn of_command(subject: &Subject<'_>, reading: &Reading, signs: &mut Vec<Sign>) {
             add(5, "sends what it packs");
         }
         if command.arguments().iter().any(|word| word.value.parse::<u16>().is_ok_and(is_odd_port)) {
-            add(3, "a port that attackers like");
+            add(3, "a port that attackers often use");
         }
     }
     let discards = command.redirects.iter().any(|redirect| redirect.target.value == "/dev/null");
     if discards && command.background {
-        add(2, "runs unseen");
+        add(2, "runs in the background without output");
     }
     if subject.writes.iter().any(|place| Argument::HiddenTemporary.is(&place.path, place.dynamic)) {
         add(3, "writes a hidden file where everybody can write");
@@ -139,28 +139,28 @@ fn of_word(value: &str, span: Range<usize>, signs: &mut Vec<Sign>) {
         let rest = value.split_once("://").map_or("", |(_, rest)| rest);
         let port = rest.split(['/', '?']).next().and_then(|authority| authority.rsplit_once(':'));
         if port.and_then(|(_, port)| port.parse().ok()).is_some_and(is_odd_port) {
-            add(3, "a port that attackers like");
+            add(3, "a port that attackers often use");
         }
         if SHORT_LIVED.iter().any(|suffix| host.ends_with(suffix)) {
-            add(4, "a server that anybody can have for an hour");
+            add(4, "a server under a temporary public name");
         }
         if [".tk", ".ml", ".ga", ".cf", ".gq", ".top", ".xyz", ".su", ".zip", ".mov", ".click", ".onion"]
             .iter()
             .any(|suffix| host.ends_with(suffix))
         {
-            add(2, "a name that costs nothing");
+            add(2, "a host name that is cheap to get");
         }
         if value.starts_with("http://")
             && [".sh", ".py", ".pl", ".elf", ".bin", ".so"].iter().any(|end| value.ends_with(end))
         {
-            add(2, "a program from a server that could be anybody");
+            add(2, "a program over unencrypted HTTP");
         }
     }
     if value.len() >= 64 && is_packed(value) {
         add(3, "a long text that can't be read");
     }
     if value.matches("\\x").count() >= 8 {
-        add(4, "text spelled in numbers");
+        add(4, "text written as numbers");
     }
 }
 

@@ -86,7 +86,7 @@ fn work(state: &Path, received: &Receiver<Box<Counts>>, problem: &Mutex<Option<S
             Ok(()) => waiting = Counts::default(),
             Err(error) if !told => {
                 told = true;
-                say(problem, format!("what happens isn't counted for now: {error}\nhint: {}", error.hint()));
+                say(problem, format!("counts can't be saved for now: {error}\nhint: {}", error.hint()));
             }
             Err(_) => {}
         }

@@ -62,7 +62,8 @@ impl Loading {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 self.made = None;
-                let problems = vec!["history can't be read in the background: there is no thread".to_owned()];
+                let problems =
+                    vec!["can't read the history in the background: no thread could be started".to_owned()];
                 Some(Loaded { index: Index::default(), problems })
             }
         }

@@ -58,7 +58,7 @@ impl Writer {
             desk.work(&received);
         };
         if let Err(error) = std::thread::Builder::new().name("history-writer".to_owned()).spawn(work) {
-            shared.say(format!("history isn't written: can't start a thread: {error}"));
+            shared.say(format!("the history isn't saved: can't start a thread: {error}"));
         }
         Self { changes: Some(changes), ended, shared, next: AtomicU64::new(0) }
     }
@@ -199,7 +199,7 @@ impl Desk {
                 if !self.told {
                     self.told = true;
                     let hint = hint(&error).map_or_else(String::new, |hint| format!("\nhint: {hint}"));
-                    self.shared.say(format!("history isn't written for now: {error}{hint}"));
+                    self.shared.say(format!("the history isn't saved for now: {error}{hint}"));
                 }
             }
         }
@@ -212,7 +212,9 @@ impl Desk {
         };
         store.change(self.kept.iter(), &mut self.marks)?;
         if let Some(aside) = store.take_aside() {
-            let told = format!("history was damaged and begins anew; what there was is now {aside:?}");
+            let told = format!(
+                "the history was damaged, so a new one was started; the damaged file is now {aside:?}"
+            );
             self.shared.say(told);
         }
         Ok(())
@@ -227,7 +229,7 @@ fn hint(error: &StoreError) -> Option<String> {
         StoreError::Sqlite { path, source, .. } => match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Some(format!("make room: df -h {:?}", parent(path))),
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                Some(format!("have it writable: ls -la {:?}", parent(path)))
+                Some(format!("make the directory writable: ls -la {:?}", parent(path)))
             }
             _ => None,
         },
@@ -236,7 +238,7 @@ fn hint(error: &StoreError) -> Option<String> {
                 Some(format!("make room: df -h {:?}", parent(path)))
             }
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                Some(format!("have it writable: ls -ld {:?}, or set XDG_STATE_HOME", parent(path)))
+                Some(format!("make the directory writable: ls -ld {:?}, or set XDG_STATE_HOME", parent(path)))
             }
             _ => None,
         },

@@ -43,7 +43,7 @@ pub enum ChordError {
     #[error("there is no key {0:?}")]
     Key(String),
     /// There is no such modifier.
-    #[error("{0:?} is no modifier: shift, alt, ctrl and super are")]
+    #[error("{0:?} isn't a modifier: use shift, alt, ctrl or super")]
     Modifier(String),
 }
 

@@ -18,10 +18,10 @@ const OWN_NAME: &str = concat!("palisade shell ", env!("CARGO_PKG_VERSION"));
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TalkError {
     /// No daemon listens, or the connection is lost. This isn't reported.
-    #[error("it has gone")]
+    #[error("palisaded is gone")]
     Gone,
     /// The listening process isn't a palisaded of this version.
-    #[error("it can't be understood: {0}")]
+    #[error("can't understand palisaded: {0}")]
     Strange(String),
 }
 
@@ -46,7 +46,10 @@ impl Talk {
         rustix::net::connect(&socket, &address).map_err(|_| TalkError::Gone)?;
         let peer = rustix::net::sockopt::socket_peercred(&socket).map_err(|_| TalkError::Gone)?;
         if !peer.uid.is_root() && peer.uid != rustix::process::getuid() {
-            return Err(TalkError::Strange(format!("user {} has no say here", peer.uid.as_raw())));
+            return Err(TalkError::Strange(format!(
+                "its socket belongs to a process of user {}",
+                peer.uid.as_raw()
+            )));
         }
         let mut talk = Self { socket, waiting: Vec::new(), come: Vec::new(), greeted: false };
         talk.put(&Hello { version: VERSION, program: OWN_NAME.into() })?;
@@ -127,7 +130,7 @@ impl Talk {
         let Some((prefix, rest)) = self.come.split_first_chunk::<4>() else { return Ok(None) };
         let length = usize::try_from(u32::from_le_bytes(*prefix)).unwrap_or(usize::MAX);
         if length > LONGEST {
-            return Err(TalkError::Strange(format!("a message of {length} bytes")));
+            return Err(TalkError::Strange(format!("it sent a message of {length} bytes")));
         }
         Ok((rest.len() >= length).then_some(length))
     }

@@ -69,7 +69,7 @@ fn numbers(html: &mut String, facts: &Facts) {
         ),
         ("not run", counts.rulings.blocked, String::new()),
         ("ghost text", counts.ghost_shown, "lines with it".to_owned()),
-        ("taken of it", counts.ghost_taken, "times".to_owned()),
+        ("ghost text taken", counts.ghost_taken, "times".to_owned()),
     ] {
         let number = grouped(number);
         add(html, format_args!("<div><dt>{name}</dt><dd>{number}<small>{word}</small></dd></div>\n"));

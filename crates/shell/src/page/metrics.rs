@@ -23,7 +23,7 @@ pub fn prometheus(facts: &Facts, served: Option<&Served>) -> String {
         (
             "unreadable",
             "gauge",
-            "What can't be read of the history and the counts",
+            "Parts of the history and the counts that can't be read",
             u64::try_from(facts.problems.len()).unwrap_or(u64::MAX),
         ),
     ] {

@@ -61,7 +61,7 @@ impl Session<'_> {
                                 guard.with_link(Rc::clone(&self.link)).with_tally(Rc::clone(&self.tally));
                             modules.push(Box::new(guard));
                         }
-                        Err(error) => engine.say(&format!("palisade: no guard: {error}")),
+                        Err(error) => engine.say(&format!("palisade: the guard is off: {error}")),
                     }
                 }
                 // Parts of other modules: the pick list belongs to the history, and the status text comes from the

@@ -114,8 +114,8 @@ impl Worker<'_> {
         let goes_on = self.is_checkout(caller, refused);
         if goes_on {
             let detail = match &*caller.program() {
-                b"hg" => "hg went on without it; `hg pull` there needs an address",
-                _ => "git went on without it; `git status` shows it",
+                b"hg" => "hg continued without it; `hg pull` there needs an address",
+                _ => "git continued without it; `git status` shows it",
             };
             self.refuse(caller, &Refused { detail: detail.to_owned(), ..refused.clone() });
         }

@@ -41,7 +41,7 @@ impl std::fmt::Display for NotReplaced {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Refused(why) => to.write_str(why),
-            Self::Failed(errno) => write!(to, "it couldn't be looked at and copied: {errno}"),
+            Self::Failed(errno) => write!(to, "it couldn't be read and copied: {errno}"),
         }
     }
 }
@@ -149,7 +149,9 @@ pub(crate) fn make(
         && names_work_tree(&new)
         && !old.as_deref().is_some_and(names_work_tree)
     {
-        return Err(NotReplaced::Refused("it may not say where the working tree is".into()));
+        return Err(NotReplaced::Refused(
+            "it may not contain `worktree`, which would move the working tree".into(),
+        ));
     }
     baselines.judge(bytes, made, old.as_deref(), &new, &place)?;
     Ok(put(to, &new, mode, old.is_some())?)
@@ -168,7 +170,9 @@ pub(crate) fn adopt(baselines: &Baselines, file: &Place, path: &[u8]) -> Result<
     let host = Path::new(std::ffi::OsStr::from_bytes(path));
     let git_directory = host.parent().unwrap_or(host);
     if file.plain() == b"config.worktree" && names_work_tree(&text) {
-        return Err(NotReplaced::Refused("it may not say where the working tree is".into()));
+        return Err(NotReplaced::Refused(
+            "it may not contain `worktree`, which would move the working tree".into(),
+        ));
     }
     let place = edit::Place { git_directory, work_tree_top: git_directory };
     baselines.judge(path, true, None, &text, &place)?;
@@ -206,7 +210,7 @@ fn open(place: &Place) -> Result<OwnedFd, Errno> {
 fn content(file: &OwnedFd) -> Result<(Vec<u8>, u32), NotReplaced> {
     let stat = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(NotReplaced::Refused("it is no regular file".into()));
+        return Err(NotReplaced::Refused("it isn't a regular file".into()));
     }
     Ok((read(file)?, stat.st_mode))
 }
@@ -216,7 +220,7 @@ fn read(file: &OwnedFd) -> Result<Vec<u8>, NotReplaced> {
     let mut bytes = Vec::new();
     File::from(file).take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| errno(&error))?;
     if bytes.len() as u64 > LARGEST {
-        return Err(NotReplaced::Refused("it is larger than a mebibyte".into()));
+        return Err(NotReplaced::Refused("it is larger than 1 MiB".into()));
     }
     Ok(bytes)
 }

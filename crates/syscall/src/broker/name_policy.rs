@@ -176,7 +176,7 @@ impl NamePolicy {
         }
         let mut refused = self.refusal(host, rule, holder);
         if judged != refused.path {
-            refused.detail = format!("git takes a directory above it for a repository, and {}", rule.reason);
+            refused.detail = format!("git treats a directory above it as a repository, and {}", rule.reason);
         }
         Err(refused)
     }
@@ -366,8 +366,7 @@ impl NamePolicy {
     /// inside).
     pub(crate) fn leads_where_judged(&self, inside: &[u8], leads: &[u8]) -> Result<(), Box<Refused>> {
         self.exception(leads, inside).map_or(Ok(()), |rule| {
-            let detail =
-                "the link leads to a directory in which protected names are written freely".to_owned();
+            let detail = "the link leads to a directory where protected names may be written".to_owned();
             Err(Box::new(Refused {
                 detail,
                 ..*self.refusal(self.host_path(inside).unwrap_or_default(), rule, true)

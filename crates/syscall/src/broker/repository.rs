@@ -119,12 +119,12 @@ impl Worker<'_> {
                 refused
             })
         };
-        let Ok(found) = way.open(1) else { return distrusted("the directory can't be looked at") };
+        let Ok(found) = way.open(1) else { return distrusted("the directory can't be opened") };
         // A directory that can't be listed can't be locked; `look_into` refuses it.
         if let Ok(listed) = rustix::fs::openat(&found, c".", LISTED, Mode::empty())
             && self.locks.hold(listed, true).is_err()
         {
-            return distrusted("somebody has the directory locked");
+            return distrusted("another process has locked the directory");
         }
         let marks = marks_in(found.as_fd());
         if marks.are_enough() || !marks.with(mark).are_enough() {
@@ -133,7 +133,7 @@ impl Worker<'_> {
         self.look_into(found, directory).map_err(|mut refused| {
             if refused.detail.is_empty() {
                 let name = String::from_utf8_lossy(name);
-                refused.detail = format!("with {name} git would take the directory for a repository");
+                refused.detail = format!("with {name}, git would treat the directory as a repository");
             }
             refused
         })?;

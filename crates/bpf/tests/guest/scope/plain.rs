@@ -58,7 +58,7 @@ pub(crate) fn all() {
     report("scope-without-storage-in-tasks", || {
         served("", &["--without", "task-storage"], || {
             kills()?;
-            lacking("the kernel has no storage in tasks")
+            lacking("the kernel has no task storage")
         })
     });
     report("scope-without-a-buffer-for-events", without_buffer);
@@ -66,7 +66,7 @@ pub(crate) fn all() {
         served("", &["--without", "task-by-number,task-storage,ring-buffer"], || {
             kills()?;
             // The next daemon reuses it unchanged.
-            lacking("the kernel has no buffer for events")
+            lacking("the kernel has no ring buffer")
         })
     });
     report("scope-without-types", || {
@@ -127,7 +127,10 @@ fn without_hook() -> Result {
             .concat(),
         )?;
         let killed = best.out == format!("{} killed\n", WAYS[0]);
-        ensure(killed && best.err.contains("it kills instead"), format!("{best:?}"))?;
+        ensure(
+            killed && best.err.contains("are killed before their first instruction"),
+            format!("{best:?}"),
+        )?;
         kills()
     })
 }
@@ -135,12 +138,15 @@ fn without_hook() -> Result {
 fn without_buffer() -> Result {
     served("", &["--without", "ring-buffer"], || {
         kills()?;
-        lacking("the kernel has no buffer for events")?;
+        lacking("the kernel has no ring buffer")?;
         let ended = scope(&["profile", "session"])?;
-        ensure(ended.code == Some(2) && ended.err.contains("needs a buffer"), format!("{ended:?}"))?;
+        ensure(ended.code == Some(2) && ended.err.contains("needs a ring buffer"), format!("{ended:?}"))?;
         done(&["profile", "strict"])?;
         let ended = scope(&[&["run", "--calls"], &RUN[..]].concat())?;
-        ensure(ended.code == Some(42) && ended.err.contains("rare calls aren't told"), format!("{ended:?}"))?;
+        ensure(
+            ended.code == Some(42) && ended.err.contains("rare system calls aren't reported"),
+            format!("{ended:?}"),
+        )?;
         ensure(super::events()?.iter().all(|event| event.operation == Operation::Exit), "something is told")
     })
 }
@@ -169,7 +175,7 @@ fn foreign() -> Result {
     let mut child =
         unsafe { command.pre_exec(unshare) }.spawn().map_err(|error| format!("start: {error}"))?;
     let end = std::time::Instant::now() + crate::daemon::PATIENCE;
-    let words = "palisaded doesn't run in the first process namespace";
+    let words = "palisaded doesn't run in the initial PID namespace";
     let socket = palisade_protocol::scope::SOCKET;
     let serves = || said().contains(words) && std::os::unix::net::UnixStream::connect(socket).is_ok();
     while !serves() && std::time::Instant::now() < end {

@@ -107,7 +107,7 @@ pub(super) fn update(places: &Places, paths: &[PathBuf], file: Option<&str>) -> 
     drop(editor);
     for path in &kept {
         let path = String::from_utf8_lossy(path);
-        output::note(&format_args!("{} can't be read: what was said of it stays", harmless(&path)));
+        output::note(&format_args!("{} can't be read: its entry stays unchanged", harmless(&path)));
     }
     output::say(&format!("{} updated\n", count(updated, "file", "files")));
     rebuild::trust_files_changed(places)?;

@@ -24,7 +24,7 @@ pub(super) fn rebuild(places: &Places, everything: bool) -> Exit {
     match client::ask(&places.socket, &Asked::Trust { everything, files: false }) {
         Ok(response) => {
             change::said(response)?;
-            output::say("hint: palisade guard status   # says when it is there\n");
+            output::say("hint: palisade guard status   # shows when it is ready\n");
             return Ok(YES);
         }
         Err(DaemonError::NotRunning { .. }) => {}
@@ -53,7 +53,7 @@ pub(super) fn trust_files_changed(places: &Places) -> Result<(), Failure> {
         Ok(_) => return Ok(()),
         Err(DaemonError::NotRunning { .. }) => {}
         Err(error) => {
-            output::note(&format_args!("palisaded wasn't told: {error}"));
+            output::note(&format_args!("palisaded wasn't notified: {error}"));
             return Ok(());
         }
     }
@@ -97,7 +97,7 @@ fn make(places: &Places, settings: &Settings, everything: bool) -> Result<u64, G
                 bar = None;
                 let files = count(differing, "file isn't", "files aren't");
                 output::note(&format_args!(
-                    "{files} as their packages say, and so not trusted: dpkg --verify"
+                    "{files} as their packages state, so they aren't trusted: dpkg --verify"
                 ));
             }
         },

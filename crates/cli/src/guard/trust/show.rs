@@ -225,10 +225,10 @@ pub(super) fn check(places: &Places, paths: &[PathBuf], json: bool) -> Exit {
                 (false, true) => "not trusted".to_owned(),
                 (false, false) if file.unprotected => {
                     format!(
-                        "not trusted: fs-verity doesn't protect it, which integrity = \"verity\" asks of what {by} trusts"
+                        "not trusted: fs-verity doesn't protect it, which integrity = \"verity\" requires for what {by} trusts"
                     )
                 }
-                (false, false) => format!("not trusted: it isn't any more what {by} trusts"),
+                (false, false) => format!("not trusted: it differs from the file that {by} trusts"),
             };
             format!("{}: {verdict}\n", file.path)
         };

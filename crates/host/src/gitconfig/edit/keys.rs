@@ -43,11 +43,11 @@ impl How {
     pub(super) fn refusal(self) -> &'static str {
         match self {
             Self::Free => UNLISTED,
-            Self::Once => "what is set already may not be changed from inside",
-            Self::WithSection => "it turns an existing branch elsewhere",
+            Self::Once => "an existing value may not be changed from inside",
+            Self::WithSection => "it would redirect an existing branch",
             Self::Kept => "an existing remote's addresses may not be changed from inside",
-            Self::Stays => "what it brings in would be lost",
-            Self::Established => "git would contact a new remote unasked",
+            Self::Stays => "the settings that it enables would be lost",
+            Self::Established => "git would contact a new remote without a request",
             Self::Fresh => "only a repository that was made inside may have it",
         }
     }
@@ -328,9 +328,9 @@ const RUNS: &str = "git runs what it names";
 const READS: &str = "more configuration would be read from elsewhere";
 const LEADS: &str = "it says where data goes or comes from";
 const WEAKENS: &str = "it could turn a check off";
-const SIGNS: &str = "it decides what is signed, and by whom";
-const KEYS: &str = "it decides who is given passwords and keys";
-const HIDES: &str = "it could hide changes from who looks for them";
+const SIGNS: &str = "it decides what is signed and with which key";
+const KEYS: &str = "it decides which program gets passwords and keys";
+const HIDES: &str = "it could hide changes from the user";
 const UNLISTED: &str = "it isn't among the settings that may be changed from inside";
 
 /// Why other settings may not change. Only messages use it: every unlisted setting is refused.
@@ -374,7 +374,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("tag.forcesignannotated", SIGNS), ("user.signingkey", SIGNS), ("format.signoff", SIGNS),
 
     // Settings that weaken checks.
-    ("core.sharedrepository", "it could let others write what git makes"),
+    ("core.sharedrepository", "it could let other users write the files that git makes"),
     ("core.protecthfs", WEAKENS), ("core.protectntfs", WEAKENS), ("core.fsync", WEAKENS),
     ("core.fsyncmethod", WEAKENS), ("core.fsyncobjectfiles", WEAKENS),
     ("extensions.preciousobjects", WEAKENS), ("fetch.*.*", WEAKENS),

@@ -116,7 +116,7 @@ fn a_refusal_names_what_else_would_be_refused() {
         ("alias.x", &vec!["core.autocrlf".into(), "core.pager".into()])
     );
     assert!(
-        found.to_string().ends_with("git runs what it names; refused, too: core.autocrlf, core.pager"),
+        found.to_string().ends_with("git runs what it names; also refused: core.autocrlf, core.pager"),
         "{found}"
     );
     let many: String = (0..20).map(|number| format!("[alias]\n\tx{number} = !y\n")).collect();
@@ -279,10 +279,10 @@ fn texts_that_are_not_judged_further() {
         refusal_of(None, b"[user]\n\tname = a\\\n"),
         "line 2: a new line isn't written the way git writes it"
     );
-    assert_eq!(refusal_of(Some(b"[x"), b""), "line 1: the configuration as it was can't be read");
+    assert_eq!(refusal_of(Some(b"[x"), b""), "line 1: the previous configuration can't be read");
     assert_eq!(
         refusal_of(Some(b"[user]\n1 = 2\n"), b"[user]\n"),
-        "line 2: the configuration as it was can't be read"
+        "line 2: the previous configuration can't be read"
     );
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Leads {
 /// # Errors
 /// Why it may not be used.
 pub(super) fn read(url: &[u8]) -> Result<Leads, &'static str> {
-    const PLAIN: &str = "the address isn't a plain one";
+    const PLAIN: &str = "the address has a form that isn't allowed";
     if url.is_empty() || url.iter().any(u8::is_ascii_control) || hides_control(url) || url.starts_with(b"-") {
         return Err(PLAIN);
     }

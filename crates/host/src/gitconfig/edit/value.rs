@@ -63,33 +63,33 @@ impl Kind {
             (Self::Bool, None) => return Ok(()),
             (Self::OneOf(kinds), value) => {
                 let fits = kinds.iter().any(|kind| kind.accepts(value, context).is_ok());
-                return fits.then_some(()).ok_or("it may not have this value");
+                return fits.then_some(()).ok_or("this value isn't allowed");
             }
             (_, None) => return Err("it needs a value"),
             (_, Some(bytes)) => bytes,
         };
         let known = |is: bool, reason| is.then_some(()).ok_or(reason);
         match self {
-            Self::Bool => known(is_bool(bytes), "it may be true or false only"),
-            Self::Number => known(is_number(bytes), "it may be a number only"),
+            Self::Bool => known(is_bool(bytes), "its value must be true or false"),
+            Self::Number => known(is_number(bytes), "its value must be a number"),
             Self::Word(words) => {
-                known(words.iter().any(|word| word.as_bytes() == bytes), "it may not have this value")
+                known(words.iter().any(|word| word.as_bytes() == bytes), "this value isn't allowed")
             }
             Self::Words(words) => {
                 let named = bytes.split(|byte| matches!(byte, b' ' | b',')).filter(|word| !word.is_empty());
                 let mut named = named.map(|word| word.strip_prefix(b"-").unwrap_or(word));
                 known(
                     named.all(|word| words.iter().any(|one| one.as_bytes() == word)),
-                    "it may not have this value",
+                    "this value isn't allowed",
                 )
             }
             Self::OneOf(_) => Ok(()), // answered above
-            Self::Colour => known(made_of(bytes, b"# -_"), "it may be a colour only"),
+            Self::Colour => known(made_of(bytes, b"# -_"), "its value must be a colour"),
             Self::Line => known(is_text(bytes, &[]), "its value has control characters"),
             Self::Text => known(is_text(bytes, &['\n', '\t']), "its value has control characters"),
-            Self::Ref => known(is_reference(bytes, 0), "its value is no reference's name"),
+            Self::Ref => known(is_reference(bytes, 0), "its value isn't the name of a reference"),
             Self::Fetch => fetch(bytes, context.fresh),
-            Self::Filter => known(made_of(bytes, b":=+%./_-"), "its value is no filter"),
+            Self::Filter => known(made_of(bytes, b":=+%./_-"), "its value isn't a filter"),
             Self::Url => match url::read(bytes)? {
                 url::Leads::ThisHost if !context.fresh => {
                     Err("a push to a repository on this host runs that repository's hooks")
@@ -113,7 +113,7 @@ impl Kind {
 /// Whether a section in which something is set may have this name.
 pub(super) fn subsection(section: &str, name: &[u8]) -> Result<(), &'static str> {
     if name.is_empty() || name.iter().any(u8::is_ascii_control) {
-        return Err("a section can't be called so");
+        return Err("a section can't have this name");
     }
     match section {
         "remote" => remote_name(name),
@@ -121,7 +121,7 @@ pub(super) fn subsection(section: &str, name: &[u8]) -> Result<(), &'static str>
         "submodule" => {
             let climbs = name.split(|byte| matches!(byte, b'/' | b'\\')).any(|part| part == b"..");
             if climbs || matches!(name.first(), Some(b'-' | b'/')) {
-                return Err("a submodule can't be called so");
+                return Err("a submodule can't have this name");
             }
             Ok(())
         }
@@ -134,7 +134,7 @@ pub(super) fn subsection(section: &str, name: &[u8]) -> Result<(), &'static str>
 fn remote_name(name: &[u8]) -> Result<(), &'static str> {
     let odd = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'/' | b':' | b'\\' | b'~' | b'@');
     if name.is_empty() || matches!(name.first(), Some(b'-' | b'.')) || name.iter().any(odd) {
-        return Err("a remote can't be called so");
+        return Err("a remote can't have this name");
     }
     Ok(())
 }
@@ -184,20 +184,20 @@ fn is_reference(name: &[u8], stars: usize) -> bool {
 fn fetch(value: &[u8], fresh: bool) -> Result<(), &'static str> {
     let value = value.strip_prefix(b"+").unwrap_or(value);
     if let Some(except) = value.strip_prefix(b"^") {
-        return is_reference(except, 1).then_some(()).ok_or("its value says nothing to fetch");
+        return is_reference(except, 1).then_some(()).ok_or("its value isn't a refspec for fetch");
     }
     let (from, to) = match value.iter().position(|byte| *byte == b':') {
         Some(colon) => (&value[..colon], &value[colon + 1..]),
         None => (value, &b""[..]),
     };
     if !is_reference(from, 1) || !(to.is_empty() || is_reference(to, 1)) {
-        return Err("its value says nothing to fetch");
+        return Err("its value isn't a refspec for fetch");
     }
     let apart = to.is_empty() || to.starts_with(b"refs/remotes/") || to.starts_with(b"refs/tags/");
     if apart || (fresh && to.starts_with(b"refs/")) {
         return Ok(());
     }
-    Err("what is fetched may be kept below refs/remotes and refs/tags only")
+    Err("fetched references may be stored only below refs/remotes and refs/tags")
 }
 
 /// The working tree of `.git` is the directory around it. That of a submodule lies below the superproject's, but in

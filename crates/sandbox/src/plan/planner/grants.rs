@@ -532,10 +532,7 @@ fn unsuitable(facts: &Facts) -> Option<String> {
     }
     for taken in ["/proc", "/sys", "/dev", "/run"] {
         if cwd.starts_with(taken) {
-            return Some(format!(
-                "the working directory {} isn't a place to work in: not shown",
-                cwd.shown()
-            ));
+            return Some(format!("the working directory {} isn't shown: it lies in {taken}", cwd.shown()));
         }
     }
     None

@@ -101,7 +101,8 @@ impl ForUser {
         let said = fork::as_user(&self.0, LARGEST, work).map_err(|error| error.to_string())?;
         match said.split_first() {
             Some((&DONE, rest)) => {
-                let (steps, packed) = rest.split_first_chunk::<8>().ok_or("it said too little")?;
+                let (steps, packed) =
+                    rest.split_first_chunk::<8>().ok_or("the process sent an incomplete answer")?;
                 let steps = usize::try_from(u64::from_le_bytes(*steps)).unwrap_or(0);
                 let Some((key, body)) = unpacked(packed).filter(|_| keep) else {
                     return Ok((steps, false));
@@ -111,7 +112,7 @@ impl ForUser {
                 Ok((steps, true))
             }
             Some((_failed, why)) => Err(String::from_utf8_lossy(why).into_owned()),
-            None => Err("it said nothing".to_owned()),
+            None => Err("the process sent no answer".to_owned()),
         }
     }
 }
@@ -143,7 +144,7 @@ fn variables_of(pid: u32, uid: u32) -> Result<Vec<(OsString, OsString)>, UserErr
     let failed = |source| UserError::Variables { path: path.clone(), source };
     let owner = std::fs::metadata(path.with_file_name("")).map_err(failed)?.uid();
     if owner != uid {
-        return Err(failed(std::io::Error::other(format!("process {pid} is user {owner}'s"))));
+        return Err(failed(std::io::Error::other(format!("process {pid} belongs to user {owner}"))));
     }
     let bytes = std::fs::read(&path).map_err(failed)?;
     let pairs = bytes.split(|byte| *byte == 0).filter_map(|pair| {

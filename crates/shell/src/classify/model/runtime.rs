@@ -69,7 +69,7 @@ impl Runtime {
         );
         let model = ModelOptions::with_ops(operators).load(bytes).map_err(|error| error.to_string())?;
         let (&[input], &[output, ..]) = (model.input_ids(), model.output_ids()) else {
-            return Err(format!("it has {} inputs, and is to have one", model.input_ids().len()));
+            return Err(format!("it has {} inputs and must have one", model.input_ids().len()));
         };
         let info = model.node_info(input).ok_or("its input isn't described")?;
         if info.dtype().is_some_and(|kind| kind != ValueType::Tensor(DataType::Float)) {
