@@ -99,7 +99,7 @@ fn a_measurer_that_fails_or_talks_nonsense_is_an_error() {
         return;
     }
     let base = tempfile::tempdir().unwrap();
-    for (measurer, said) in [("/bin/false", "ended with"), ("/bin/echo", "isn't understood")] {
+    for (measurer, said) in [("/bin/false", "ended with"), ("/bin/echo", "can't understand a line")] {
         let output = bench(base.path(), &["--measurer", measurer]).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(2) && errors.contains(said), "{measurer}: {errors}");

@@ -387,7 +387,8 @@ fn the_exit_code_is_the_commands_or_says_why_there_was_none() {
     assert_eq!(code(&["--", "/etc/passwd"]), 126);
     assert_eq!(code(&["--no-such-option"]), 125);
     assert_eq!(code(&["--output", "/nonexistent/table", "--", "true"]), 125);
-    for (wrong, why) in [("colour=red", "known are"), ("time=soon", "YYYY-MM-DD"), ("pid", "no \"=\"")] {
+    for (wrong, why) in [("colour=red", "known names are"), ("time=soon", "YYYY-MM-DD"), ("pid", "no \"=\"")]
+    {
         let output = interpose(&["--fake", wrong, "--", "true"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(125), "{said}");

@@ -185,7 +185,7 @@ fn what_is_damaged_is_refused() {
         for at in [front, front + 70_000, list - 1, list + 17, whole.len() - 1] {
             with(&|bytes| bytes[at] ^= 4).refused(125, &["damaged"]).with_hint();
         }
-        with(&|bytes| bytes[list + 12] = 9).refused(125, &["form 9"]).with_hint();
+        with(&|bytes| bytes[list + 12] = 9).refused(125, &["format 9"]).with_hint();
         // An unchanged copy runs.
         assert_eq!(parcel.run(&place, &["-c", "echo x"]).ok(), "x");
     }
@@ -368,7 +368,7 @@ fn what_cannot_be_packaged_is_said() {
         bad("[program]\npath = \"no-such-program\"\n", &["isn't on this host"]);
         bad("[filesystem]\nview = \"system\"\n", &["view \"system\"", "closure"]);
         bad("[[hooks.before]]\ncommand = [\"/bin/true\"]\n", &["hooks"]);
-        bad("[filesystem]\nwrite = [\"/usr/share\"]\n", &["/usr/share", "be changed"]);
+        bad("[filesystem]\nwrite = [\"/usr/share\"]\n", &["/usr/share", "files in a package can't change"]);
         let own = place.write("own", "#!/bin/sh\n");
         std::fs::set_permissions(&own, PermissionsExt::from_mode(0o755)).unwrap();
         let run = pack("app", &["--program", &own.to_string_lossy()]);

@@ -35,7 +35,7 @@ fn what_was_learned_may_be_called_and_nothing_else() {
         run.refused(125, &["no system calls were learned for \"/usr/bin/python3"]).with_hint();
         let run = python(&place, LEARN, PRIORITY);
         assert!(run.err.contains("new system calls were learned for \"/usr/bin/python3"), "{run:?}");
-        assert!(run.err.contains("\", of 1 programs"), "{run:?}");
+        assert!(run.err.contains("\", from 1 programs"), "{run:?}");
         assert_eq!(run.ok(), "0");
         for _cold_and_hot in 0..3 {
             assert_eq!(python(&place, ENFORCE, PRIORITY).ok(), "0");

@@ -51,7 +51,7 @@ fn every_thread_has_the_filter_and_none_without() {
         bed.run_as_user("./refused").refused();
         let modes = of_threads(bed.pid(), "Seccomp:");
         for name in
-            ["palisaded", "journal", "answer-0", "watchdog", "trust", "changes", "control", "scope-control"]
+            ["palisaded", "log", "answer-0", "watchdog", "trust", "changes", "control", "scope-control"]
         {
             assert!(modes.contains_key(name), "{name}: {modes:?}");
         }

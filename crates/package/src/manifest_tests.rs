@@ -98,7 +98,7 @@ fn a_manifest_that_is_not_the_seals_is_refused() {
     assert!(refused(Trailer { length: 3, ..trailer }).contains("too short"));
     assert!(refused(Trailer { offset: 1999, ..trailer }).contains("isn't where"));
     file.write_all_at(&7_u32.to_le_bytes(), 2012).unwrap();
-    assert!(refused(trailer).contains("form 7"));
+    assert!(refused(trailer).contains("format 7"));
 }
 
 /// A trailer only shows that the manifest is what its own author wrote, and that author can write anything.

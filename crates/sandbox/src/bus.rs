@@ -325,7 +325,7 @@ fn information(policy: &Policy, context: &Context) -> String {
     format!(
         "[Application]\nname={id}\nruntime=runtime/{RUNTIME}/{machine}/stable\n\n\
          [Context]\n{network}\n\
-         [InstanceMetadata]\nbranch=stable\narch={machine}\napp-path=/app\nruntime-path=/usr\n\
+         [Instance]\nbranch=stable\narch={machine}\napp-path=/app\nruntime-path=/usr\n\
          session-bus-proxy={}\nsystem-bus-proxy={}\ninstance-id=",
         proxied(BusName::Session),
         proxied(BusName::System)

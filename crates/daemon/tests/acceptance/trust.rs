@@ -47,7 +47,7 @@ pub(crate) fn trust_files_with_mistakes() {
         "isn't a number of bytes: many",
         "64 hexadecimal digits, and has 3",
         "a path, a size and a SHA-256",
-        "the same as line",
+        "is already in line 9",
         "more than",
     ] {
         assert!(log.contains(wanted), "{wanted}: {log}");

@@ -220,7 +220,7 @@ mod tests {
                 line: 3,
                 wrong: Wrong::Unknown {
                     name: "watch_fss".to_owned(),
-                    hint: "\nhint: is `watch_fs` meant?".to_owned()
+                    hint: "\nhint: did you mean `watch_fs`?".to_owned()
                 }
             }
         );

@@ -45,7 +45,7 @@ impl InstanceMetadata {
         let contents = [
             format!(
                 "[Application]\nname={id}\nruntime=runtime/{RUNTIME}/{machine}/stable\n\n\
-                 [InstanceMetadata]\ninstance-id={number}\n"
+                 [Instance]\ninstance-id={number}\n"
             ),
             std::process::id().to_string(),
             format!("{{ \"child-pid\": {command}{namespace} }}\n"),
