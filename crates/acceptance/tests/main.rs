@@ -7,4 +7,5 @@
 mod architecture;
 mod dependencies;
 mod escape;
+mod extending;
 mod vocabulary;

@@ -69,10 +69,22 @@ fn prose(page: &str) -> Vec<(usize, String)> {
 }
 
 fn complaints(name: &str, page: &str, vocabulary: &Vocabulary) -> Vec<String> {
+    complaints_about(name, prose(page), vocabulary)
+}
+
+/// Whether the line has the phrase as whole words: "those who", but not "those whose".
+fn has_words(line: &str, phrase: &str) -> bool {
+    let is_end = |text: Option<char>| text.is_none_or(|c| !c.is_alphanumeric());
+    line.match_indices(phrase).any(|(at, _)| {
+        is_end(line[..at].chars().next_back()) && is_end(line[at + phrase.len()..].chars().next())
+    })
+}
+
+fn complaints_about(name: &str, lines: Vec<(usize, String)>, vocabulary: &Vocabulary) -> Vec<String> {
     let mut complaints = Vec::new();
-    for (number, line) in prose(page) {
+    for (number, line) in lines {
         for Retired { phrase, say } in
-            vocabulary.retired.iter().filter(|retired| line.contains(&retired.phrase))
+            vocabulary.retired.iter().filter(|retired| has_words(&line, &retired.phrase))
         {
             complaints.push(format!("{name}:{number}: {phrase:?} is retired; say: {say}"));
         }
@@ -167,6 +179,43 @@ fn retired_phrases_stay_away() {
         found.extend(complaints(&name, &text, &vocabulary));
     }
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The comments of a source file in small letters, line by line, without code and quotations.
+fn comments(source: &str) -> Vec<(usize, String)> {
+    let mut lines = Vec::new();
+    for (number, line) in source.lines().enumerate() {
+        if line.trim_start().starts_with("//") {
+            let unquoted = |text: &str, mark: char| text.split(mark).step_by(2).collect::<Vec<_>>().join("…");
+            lines.push((number + 1, unquoted(&unquoted(line, '`'), '"').to_lowercase()));
+        }
+    }
+    lines
+}
+
+#[test]
+fn retired_phrases_stay_away_from_comments() {
+    let vocabulary = vocabulary();
+    let mut found = Vec::new();
+    for path in sources() {
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        found.extend(complaints_about(
+            &name,
+            comments(&std::fs::read_to_string(&path).unwrap()),
+            &vocabulary,
+        ));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn comments_are_told_from_code() {
+    let source = "/// Whoever reads.\nlet whoever = 1; // whoever\n    // `whoever` calls\n";
+    assert_eq!(comments(source).len(), 2);
+    let retired = vec![Retired { phrase: "whoever".to_owned(), say: "the user".to_owned() }];
+    let vocabulary = Vocabulary { retired, name: Vec::new() };
+    assert_eq!(complaints_about("a.rs", comments(source), &vocabulary).len(), 1);
+    assert!(has_words("for those who wait", "those who") && !has_words("for those whose", "those who"));
 }
 
 #[test]

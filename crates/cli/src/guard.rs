@@ -99,9 +99,9 @@ enum What {
         #[arg(long)]
         force: bool,
     },
-    /// Have what the rules deny only said, until palisaded ends
+    /// Only report what the rules deny, until palisaded ends
     Permissive,
-    /// Enforce for a while, then go back without anybody's help
+    /// Enforce for a while, then restore the earlier mode
     Try(change::Try),
     /// Leave in force what is being tried
     Keep,

@@ -57,7 +57,7 @@ pub(crate) struct Options {
     /// Write a line for each call to this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     log: Option<PathBuf>,
-    /// Answer otherwise than the kernel: uname=RELEASE, hostname=NAME, time=YYYY-MM-DD or time=SECONDS (since 1970),
+    /// Replace the kernel's answers: uname=RELEASE, hostname=NAME, time=YYYY-MM-DD or time=SECONDS (since 1970),
     /// cpus=NUMBER, pid=NUMBER; may be repeated
     #[arg(long, value_name = "WHAT=ANSWER")]
     fake: Vec<OsString>,

@@ -29,14 +29,14 @@ pub(crate) struct Options {
 enum What {
     /// List the profiles
     List {
-        /// Only those whose program is on this host
+        /// Only profiles whose program is on this host
         #[arg(long)]
         installed: bool,
         /// Answer as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Print what a profile says
+    /// Print a profile
     Show {
         /// A name, or a file
         #[arg(value_name = "NAME")]
@@ -53,7 +53,7 @@ enum What {
         /// What it is to be called
         #[arg(value_name = "NAME")]
         name: String,
-        /// Begin with what another says
+        /// Begin with the content of another profile
         #[arg(long, value_name = "PROFILE")]
         from: Option<String>,
         /// Features that it asks for
@@ -62,7 +62,7 @@ enum What {
     },
     /// Edit a profile, or a copy of a shipped one, with $VISUAL or $EDITOR
     Edit(change::Edit),
-    /// Compare a profile of yours with the one whose place it takes
+    /// Compare a profile of yours with the one that it replaces
     Diff(change::Diff),
     /// Remove a profile of yours; a shipped one of that name holds again
     Remove(change::Remove),
@@ -111,7 +111,7 @@ enum FeatureWhat {
         #[arg(long)]
         json: bool,
     },
-    /// Print what a feature says
+    /// Print a feature
     Show {
         /// Its name
         #[arg(value_name = "NAME")]
@@ -122,7 +122,7 @@ enum FeatureWhat {
     },
     /// Edit a feature, or a copy of a shipped one, with $VISUAL or $EDITOR
     Edit(change::Edit),
-    /// Compare a feature of yours with the one whose place it takes
+    /// Compare a feature of yours with the one that it replaces
     Diff(change::Diff),
     /// Remove a feature of yours; a shipped one of that name holds again
     Remove(change::Remove),

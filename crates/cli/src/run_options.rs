@@ -33,7 +33,7 @@ pub(crate) struct RunOptions {
     /// Take the rules of a profile: a name, or a file
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) profile: Option<OsString>,
-    /// What the sandbox is called while it runs; no other that runs is called so
+    /// Name of the sandbox while it runs; no other running sandbox may have it
     #[arg(long = "name", value_name = "NAME", value_parser = sandbox_name)]
     pub(crate) sandbox_name: Option<String>,
     #[command(flatten)]
@@ -163,7 +163,7 @@ pub(crate) struct LaunchOptions {
     /// core_size, stack, address_space, locked_memory
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) limit: Vec<String>,
-    /// Launch as another user, who is then all that could be broken out to; for root
+    /// Launch as another user: a command that breaks out has only the rights of this user; for root
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
     pub(crate) account: Option<String>,
     /// The user id inside

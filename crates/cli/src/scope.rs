@@ -90,7 +90,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// End a scope, or all of yours: what is in it goes on unmarked. As root without a number, programs and pins go, too
+    /// End a scope, or all of yours: its processes continue without a mark. As root without a number, also remove programs and pins
     Clear {
         /// Its number
         scope: Option<u32>,

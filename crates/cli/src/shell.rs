@@ -76,7 +76,7 @@ enum What {
     /// Tell the guard which packages, hosts and URLs are bad
     #[command(subcommand)]
     Lists(classify::ListsVerb),
-    /// Serve a page to this machine that says what happened: lines, ghost text, the guard's rulings
+    /// Serve a page to this machine that shows what happened: lines, ghost text, the guard's rulings
     Page(page::Options),
     /// Say the same in numbers
     Metrics(page::Metrics),

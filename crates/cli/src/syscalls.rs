@@ -84,7 +84,7 @@ enum What {
         #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
         output: Option<PathBuf>,
     },
-    /// Add to a profile what a file says: one of `export`, or a container's seccomp profile (OCI)
+    /// Add the calls of a file to a profile: a file of `export`, or a container's seccomp profile (OCI)
     Import {
         /// The file
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -96,9 +96,9 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Forget a profile, everything, or binaries that are gone
+    /// Forget a profile, everything, or binaries that no longer exist
     Clean(change::Clean),
-    /// Say what is known of a call: its groups, the built-in rules, who made it
+    /// Explain a call: its groups, the built-in rules, the programs that made it
     Explain {
         /// The call's name
         #[arg(value_name = "CALL")]

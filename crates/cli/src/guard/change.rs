@@ -25,7 +25,7 @@ pub(super) struct Try {
     /// Although the rules would stop the host
     #[arg(long)]
     force: bool,
-    /// Wait until it is over, kept or reverted; interrupted, it goes back by itself all the same
+    /// Wait until the trial is over, kept or reverted; if you interrupt this command, the trial is reverted all the same
     #[arg(long)]
     wait: bool,
 }

@@ -39,7 +39,7 @@ pub(super) enum What {
         /// Files and directories
         #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
         paths: Vec<PathBuf>,
-        /// Only what this file in trust.d says
+        /// Only entries of this file in trust.d
         #[arg(long, value_name = "NAME")]
         file: Option<String>,
     },
@@ -48,7 +48,7 @@ pub(super) enum What {
         /// Files and directories; otherwise all that were added
         #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
         paths: Vec<PathBuf>,
-        /// Only what this file in trust.d says
+        /// Only entries of this file in trust.d
         #[arg(long, value_name = "NAME")]
         file: Option<String>,
     },
@@ -60,7 +60,7 @@ pub(super) enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Say who trusts files, and whether they are as they should be; answers 1 if one isn't trusted
+    /// Show which sources trust files, and whether the files are unchanged; answers 1 if one isn't trusted
     Check {
         /// The files
         #[arg(value_name = "PATH", required = true, value_hint = ValueHint::FilePath)]

@@ -211,7 +211,7 @@ impl Index {
         }
     }
 
-    /// Takes over the thread's result if it is ready; with `wait`, waits for it.
+    /// Takes the thread's result if it is ready; with `wait`, waits for it.
     fn settle_within(&mut self, wait: bool) {
         let Some(sorted) = self.sorter.take(wait) else { return };
         self.sorter.dispose(std::mem::replace(&mut self.base, sorted.base));

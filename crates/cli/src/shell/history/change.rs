@@ -16,7 +16,7 @@ pub(super) struct Import {
     /// Whose
     #[arg(long, value_enum, value_name = "PROGRAM")]
     from: From,
-    /// The file, instead of where that program has it
+    /// The file, instead of the place where that program keeps it
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
     /// Also lines that carry what looks like a secret
