@@ -19,13 +19,12 @@ mod play;
 mod script;
 mod shorten;
 
-use crate::support::{Place, everybody, has};
+use crate::support::{Place, everybody, has, say};
 use known::Known;
 use play::{Arena, Wall};
 use script::{Pair, Played, Script};
 use shorten::Kind;
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Behind all walls and for all people together, without `PALISADE_DIFFERENTIAL_CALLS`.
@@ -168,11 +167,6 @@ fn describe(arena: &Arena<'_>, seed: u64, kind: &Kind, found: &Found) -> Option<
         return None;
     };
     Some(format!("{what}\n  shortened:\n{}", Played { script: &script, pair: &pair }))
-}
-
-/// Past libtest's capture: the figures are worth reading when nothing failed, too.
-fn say(text: &str) {
-    std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
 
 /// All that one person plays behind a wall; gives what was found, and how often each line of the list applied.

@@ -22,13 +22,12 @@ mod sequence;
 mod spell;
 mod tree;
 
-use crate::support::{Place, everybody, has};
+use crate::support::{Place, everybody, has, say};
 use oracle::{INVARIANTS, Invariant};
 use play::{Ground, Outcome, PlayedTrees};
 use sequence::{Played, Sequence};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::Command;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -166,11 +165,6 @@ impl Arena<'_> {
         writeln!(text, "  {how}:\n{played}").unwrap();
         text
     }
-}
-
-/// Past libtest's capture: the figures are worth reading when nothing failed, too.
-fn say(text: &str) {
-    std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
 
 /// All that one person plays; gives what was found.

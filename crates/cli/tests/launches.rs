@@ -22,13 +22,12 @@ mod story;
 mod together;
 
 use crate::explorer::random::Random;
-use crate::support::{Place, everybody, has};
+use crate::support::{Place, everybody, has, say};
 use ground::{BREACHES, Breach};
 use oracle::Oracle;
 use play::{Arena, Outcome};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::panic::AssertUnwindSafe;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use story::{Layer, Story};
@@ -147,11 +146,6 @@ fn describe(arena: &Arena<'_>, seed: u64, breach: Breach, found: &Found) -> Stri
     }
     writeln!(text, "  {how}:\n{story}").unwrap();
     text
-}
-
-/// Past libtest's capture: the figures are worth reading when nothing failed, too.
-fn say(text: &str) {
-    std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
 
 /// All that one person plays; gives what was found.

@@ -2,30 +2,28 @@
 //! Tests `palisade shell history` from a user's view.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
+use crate::support::home;
 use palisade_shell::history::{Entry, Filter, Store};
 use serde_json::Value;
 use std::io::{Read, Write};
+use std::ops::Deref;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-struct Home {
-    root: tempfile::TempDir,
-}
+/// A home with a history.
+struct Home(home::Home);
 
-struct Answer {
-    code: i32,
-    out: String,
-    err: String,
+impl Deref for Home {
+    type Target = home::Home;
+
+    fn deref(&self) -> &home::Home {
+        &self.0
+    }
 }
 
 impl Home {
     fn new() -> Self {
-        Self { root: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.root.path().canonicalize().unwrap().join(name)
+        Self(home::Home::new(&["shell", "history"]))
     }
 
     fn store(&self) -> Store {
@@ -47,35 +45,6 @@ impl Home {
     fn lines(&self) -> Vec<String> {
         let rows = self.store().rows(&Filter::default()).unwrap();
         rows.into_iter().map(|row| row.entry.line).collect()
-    }
-
-    fn run(&self, arguments: &[&str]) -> Answer {
-        // Without a controlling terminal, so that it can't ask a user.
-        let output = Command::new("setsid")
-            .arg("--wait")
-            .arg(env!("CARGO_BIN_EXE_palisade"))
-            .args(["shell", "history"])
-            .args(arguments)
-            .current_dir(self.root.path())
-            .env_clear()
-            .env("HOME", self.path(""))
-            .env("PATH", "/usr/bin:/bin")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        Answer {
-            code: output.status.code().unwrap(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    fn json(&self, code: i32, arguments: &[&str]) -> Value {
-        let Answer { code: found, out, err } = self.run(&[arguments, &["--json"]].concat());
-        assert_eq!(found, code, "{arguments:?}: {out}{err}");
-        let value: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(value["schema"], 1);
-        value
     }
 }
 

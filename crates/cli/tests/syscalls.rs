@@ -2,28 +2,29 @@
 //! Tests `palisade syscalls` from a user's view: what it prints, what it changes, what it refuses.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
+use crate::support::home::{self, Answer};
 use palisade_syscall::Syscall;
 use palisade_syscall::store::{Binary, Learned, Store};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 /// A home with a store in it.
-struct Home {
-    root: tempfile::TempDir,
-}
+struct Home(home::Home);
 
-struct Answer {
-    code: i32,
-    out: String,
-    err: String,
+impl Deref for Home {
+    type Target = home::Home;
+
+    fn deref(&self) -> &home::Home {
+        &self.0
+    }
 }
 
 impl Home {
     /// With nothing learned.
     fn empty() -> Self {
-        Self { root: tempfile::tempdir().unwrap() }
+        Self(home::Home::new(&["syscalls"]))
     }
 
     /// `web` runs python, which makes calls, and a program that makes none; `files` runs python, too.
@@ -41,10 +42,6 @@ impl Home {
         home
     }
 
-    fn path(&self, name: &str) -> PathBuf {
-        self.root.path().canonicalize().unwrap().join(name)
-    }
-
     fn file(&self) -> PathBuf {
         self.path(".local/state/palisade/syscalls.sqlite")
     }
@@ -55,42 +52,6 @@ impl Home {
 
     fn allowed(&self, profile: &str) -> Vec<&'static str> {
         self.store().allowed(profile).unwrap().unwrap().into_iter().map(Syscall::name).collect()
-    }
-
-    fn run(&self, arguments: &[&str]) -> Answer {
-        // Without a controlling terminal, so that it can't ask a user.
-        let output = Command::new("setsid")
-            .arg("--wait")
-            .arg(env!("CARGO_BIN_EXE_palisade"))
-            .arg("syscalls")
-            .args(arguments)
-            .current_dir(self.root.path())
-            .env_clear()
-            .env("HOME", self.path(""))
-            .env("PATH", "/usr/bin:/bin")
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        Answer {
-            code: output.status.code().unwrap(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
-    /// What is printed, if the answer is this one.
-    fn text(&self, code: i32, arguments: &[&str]) -> String {
-        let Answer { code: found, out, err } = self.run(arguments);
-        assert_eq!((found, err.as_str()), (code, ""), "{arguments:?}: {out}");
-        out
-    }
-
-    fn json(&self, code: i32, arguments: &[&str]) -> Value {
-        let Answer { code: found, out, err } = self.run(&[arguments, &["--json"]].concat());
-        assert_eq!(found, code, "{arguments:?}: {out}{err}");
-        let value: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(value["schema"], 1, "{arguments:?}");
-        value
     }
 
     /// The message when it can't be done.

@@ -62,8 +62,8 @@ fn compare(name: &str, text: &str, explained: impl Fn(&Observed) -> Option<&'sta
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     let mut differing: BTreeMap<(Option<u32>, Option<u32>), (usize, String)> = BTreeMap::new();
     for event in &observed {
-        let slow = linear::decide(&rules, event);
-        let fast = decider.decide(event);
+        let slow = linear::decide(&rules, &**event);
+        let fast = decider.decide(&**event);
         assert_eq!(slow, fast, "linear and decide differ: {event:?}");
         let ours = slow.rule.map(|rule| rule.number());
         *taken.entry(event.rule.unwrap_or(0)).or_default() += 1;

@@ -12,6 +12,7 @@
 )]
 
 pub mod go;
+pub mod home;
 pub mod job;
 pub mod terminal;
 
@@ -21,6 +22,7 @@ use palisade_acceptance::patience::Patience;
 use palisade_acceptance::person::Person as Made;
 use std::collections::BTreeMap;
 use std::fs::Permissions;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 pub use job::Run;
+
+/// Writes past libtest's capture: the figures are worth reading when nothing failed, too.
+pub fn say(text: &str) {
+    std::io::stderr().write_all(text.as_bytes()).unwrap();
+}
 
 /// The path of a plain login; a developer's own may be unreachable for others.
 pub const PATH: &str = palisade_acceptance::process::SYSTEM_PATH;

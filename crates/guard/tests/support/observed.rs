@@ -2,12 +2,14 @@
 //! Parses one line of fapolicyd's log into the facts that it decided by.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
-use palisade_guard::facts::{Access, Facts, Start};
+use palisade_guard::facts::Access;
 use palisade_guard::kind::elf::{ElfFacts, examine};
 use palisade_guard::kind::{Recognizer, Stat};
+use palisade_guard::known::Known;
 use palisade_guard::subject::start::Progress;
 
 /// One decision, and its facts. What the log doesn't have is found out here: the kind of the subject's program from the
@@ -17,23 +19,7 @@ pub(crate) struct Observed {
     /// The number of the rule that matched in fapolicyd, from 1; `None` if no rule matched.
     pub(crate) rule: Option<u32>,
     pub(crate) decision: String,
-    access: Access,
-    auid: u32,
-    uid: u32,
-    gids: Vec<u32>,
-    session: u32,
-    pid: u32,
-    ppid: u32,
-    subject_trusted: bool,
-    comm: Vec<u8>,
-    exe: Vec<u8>,
-    subject_kind: String,
-    start: Start,
-    path: Vec<u8>,
-    device: String,
-    kind: String,
-    trusted: bool,
-    hash: Option<String>,
+    facts: Known,
 }
 
 /// The known facts of files: ELF or not, and the kind.
@@ -65,7 +51,7 @@ impl Observed {
         let comm = subject.take("comm=", " exe=")?.to_vec();
         let exe = subject.take("exe=", "")?.to_vec();
         let path = object.take("path=", " device=")?.to_vec();
-        let device = text(object.take("device=", " ftype=")?);
+        let device = object.take("device=", " ftype=")?.to_vec();
         let kind = text(object.take("ftype=", " trust=")?);
         let trusted = object.take("trust=", " sha256hash=")? == b"1";
         let hash = text(object.take("sha256hash=", "")?);
@@ -79,12 +65,10 @@ impl Observed {
             Access::Execute => progress.execute(file(&path).0.as_ref()),
             Access::Open => progress.open(),
         }
-        Some(Self {
-            rule: rule.filter(|rule| *rule != 0),
-            decision,
+        let facts = Known {
             access,
             auid,
-            uid,
+            uids: vec![uid],
             gids,
             session,
             pid,
@@ -94,12 +78,14 @@ impl Observed {
             subject_kind: file(&exe).1,
             exe,
             start: progress.start(),
+            preloads: false,
             path,
             device,
             kind,
             trusted,
             hash: Some(hash).filter(|hash| hash.len() == 64),
-        })
+        };
+        Some(Self { rule: rule.filter(|rule| *rule != 0), decision, facts })
     }
 }
 
@@ -146,59 +132,10 @@ fn signed(bytes: &[u8]) -> Option<u32> {
     text(bytes).parse::<i32>().ok().map(i32::cast_unsigned)
 }
 
-impl Facts for Observed {
-    fn access(&self) -> Access {
-        self.access
-    }
-    fn auid(&self) -> u32 {
-        self.auid
-    }
-    fn uids(&self) -> &[u32] {
-        std::slice::from_ref(&self.uid)
-    }
-    fn gids(&self) -> &[u32] {
-        &self.gids
-    }
-    fn session(&self) -> u32 {
-        self.session
-    }
-    fn pid(&self) -> u32 {
-        self.pid
-    }
-    fn ppid(&self) -> u32 {
-        self.ppid
-    }
-    fn subject_trusted(&self) -> bool {
-        self.subject_trusted
-    }
-    fn comm(&self) -> &[u8] {
-        &self.comm
-    }
-    fn exe(&self) -> &[u8] {
-        &self.exe
-    }
-    fn subject_kind(&self) -> &str {
-        &self.subject_kind
-    }
-    fn start(&self) -> Start {
-        self.start
-    }
-    fn preloads(&self) -> bool {
-        false
-    }
-    fn path(&self) -> &[u8] {
-        &self.path
-    }
-    fn device(&self) -> &[u8] {
-        self.device.as_bytes()
-    }
-    fn kind(&self) -> &str {
-        &self.kind
-    }
-    fn trusted(&self) -> bool {
-        self.trusted
-    }
-    fn hash(&self) -> Option<&str> {
-        self.hash.as_deref()
+impl Deref for Observed {
+    type Target = Known;
+
+    fn deref(&self) -> &Known {
+        &self.facts
     }
 }
