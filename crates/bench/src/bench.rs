@@ -151,19 +151,19 @@ impl Bench {
         Err(LaunchError::Stopped.into())
     }
 
-    /// Called between rounds: from time to time, also writes the incomplete table. `begun` summarises it with a separate
+    /// Called between rounds: from time to time, also writes the incomplete tables. `begun` summarises them with a separate
     /// random generator, so that the run's own generator isn't affected.
     pub(crate) fn between_rounds(
         &mut self,
-        begun: impl FnOnce(&mut Random) -> Table,
+        begun: impl FnOnce(&mut Random) -> Vec<Table>,
     ) -> Result<(), BenchError> {
         if !self.output.has_files() || self.written.elapsed() < BETWEEN_WRITES {
             return Ok(());
         }
-        let table = begun(&mut self.random.clone());
-        self.tables.push(table);
+        let complete = self.tables.len();
+        self.tables.extend(begun(&mut self.random.clone()));
         let written = self.write_so_far();
-        self.tables.pop();
+        self.tables.truncate(complete);
         written
     }
 

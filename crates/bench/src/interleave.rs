@@ -62,8 +62,8 @@ pub(crate) struct Series {
 
 /// The results, and whether a signal ended the measurement.
 #[derive(Debug)]
-pub(crate) struct Raced {
-    pub(crate) series: Vec<Series>,
+pub(crate) struct Raced<S = Series> {
+    pub(crate) series: Vec<S>,
     pub(crate) stopped: bool,
 }
 

@@ -5,7 +5,6 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::thread::sleep;
 
 use super::GuardError;
 use super::bed::{Bed, Sort};
@@ -14,10 +13,10 @@ use super::home::Job;
 use super::scenarios::FAPOLICYD;
 use super::trace::{Below, Tracepoints, strace};
 use crate::bench::{Bench, BenchError};
-use crate::interleave::{Sample, Series};
+use crate::interleave::{Pace, Sample, Series};
 use crate::launch::{Invocation, LaunchError, Launched};
 use crate::random::Random;
-use crate::rounds::GIVE_UP_AFTER;
+use crate::rounds::{self, Turn};
 use crate::suite::gap;
 use crate::summary::{Scale, Table};
 use crate::workload::{Check, Failure};
@@ -111,46 +110,25 @@ pub(crate) fn race(
             titles.iter().map(|_| Series::begun(contender.name, command.clone()).of_peer(peer)).collect()
         })
     };
-    let mut series: Vec<Vec<Series>> = contenders.iter().map(begin).collect::<Result<_, _>>()?;
-    let mut order: Vec<usize> = (0..contenders.len()).collect();
-    for round in 0..WARM_UP + scenario.rounds {
-        bench.random.shuffle(&mut order);
-        for &index in &order {
-            if series[index]
-                .iter()
-                .any(|series| series.failed_at_start || series.failed.len() >= GIVE_UP_AFTER)
-            {
-                continue;
-            }
-            let samples = match sample(bench, &contenders[index], scenario, placement, round) {
-                Err(GuardError::Launch(LaunchError::Stopped)) => {
-                    for table in tables(&titles, series, scenario.rounds, placement, &mut bench.random) {
-                        bench.take_begun(table);
-                    }
-                    return Err(LaunchError::Stopped.into());
-                }
-                samples => samples?,
-            };
-            let all = &mut series[index];
-            sleep(gap(bench.options.gap));
-            let counted = round.checked_sub(WARM_UP);
-            match (counted, samples) {
-                (None, Ok(_)) => {}
-                (Some(round), Ok(samples)) => {
-                    for (series, sample) in all.iter_mut().zip(samples) {
-                        series.samples.push(Sample { round, ..sample });
-                    }
-                }
-                (_, Err(failure)) => {
-                    for series in all.iter_mut() {
-                        series.failed.push(failure.clone());
-                        series.failed_at_start |= counted.is_none();
-                    }
-                }
-            }
+    let series: Vec<Vec<Series>> = contenders.iter().map(begin).collect::<Result<_, _>>()?;
+    let pace = Pace { rounds: scenario.rounds, warm_up: WARM_UP, gap: gap(bench.options.gap), burst: 1 };
+    let summarise = |_rounds: usize, series: Vec<Vec<Series>>, random: &mut Random| {
+        tables(&titles, series, scenario.rounds, placement, random)
+    };
+    let raced = rounds::run_figures(bench, &pace, series, summarise, |bench, index, round| {
+        // The warm-up has files of its own, too.
+        let round = round.map_or(0, |round| WARM_UP + round);
+        match sample(bench, &contenders[index], scenario, placement, round) {
+            Err(GuardError::Launch(LaunchError::Stopped)) => Ok(Turn::Stopped),
+            samples => Ok(Turn::Ended(samples?)),
         }
+    })?;
+    let tables = tables(&titles, raced.series, scenario.rounds, placement, &mut bench.random);
+    if raced.stopped {
+        tables.into_iter().for_each(|table| bench.take_begun(table));
+        return Err(LaunchError::Stopped.into());
     }
-    Ok(tables(&titles, series, scenario.rounds, placement, &mut bench.random))
+    Ok(tables)
 }
 
 /// A table for each figure.
