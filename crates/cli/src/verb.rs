@@ -17,7 +17,7 @@ use palisade_sandbox::error::PlanError;
 use palisade_sandbox::layers::trust::StoreError;
 use palisade_sandbox::layers::{LayerError, Sort};
 use palisade_sandbox::registry::RegistryError;
-use palisade_text::harmless_lines;
+use palisade_text::{harmless_lines, quoted};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -184,6 +184,10 @@ pub(crate) enum Failure {
     /// A file can't be edited.
     #[error("can't edit with {editor}: {reason}")]
     Editor {
+        /// A profile or a feature.
+        sort: Sort,
+        /// Its name.
+        name: String,
         /// The editor.
         editor: String,
         /// Why.
@@ -264,7 +268,9 @@ impl Failure {
             }
             Self::RootOnly { .. } => Some("sudo palisade …".to_owned()),
             Self::NoStore => Some("palisade store enable".to_owned()),
-            Self::Editor { .. } => Some("VISUAL=PROGRAM palisade profile edit NAME".to_owned()),
+            Self::Editor { sort, name, .. } => {
+                Some(format!("VISUAL=PROGRAM palisade {} edit {}", sort.name(), quoted(name)))
+            }
             Self::Layer(error) => error.hint(),
             Self::Plan(error) => error.hint(),
             Self::Store(error) => error.hint(),

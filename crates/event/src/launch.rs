@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use palisade_text::harmless;
+use palisade_text::{harmless, quoted};
 
 use crate::event::{LONGEST, shorten};
 
@@ -41,16 +41,6 @@ impl Launch {
             sandbox: format!("{pid}-{:06x}", micros & 0xff_ffff).into(),
             command: line.into(),
         }
-    }
-}
-
-/// Quotes a word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=~".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Proposes options that permit what was refused. A hint never proposes what a lock forbids.
 
+use palisade_text::quoted;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -107,15 +108,5 @@ fn rule(pattern: &PathPattern, host: &Path, path: &Path, access: Access) -> Plac
         place: Place::Path(PathBuf::from(path)),
         moved: (host != path).then(|| Moved { from: host.to_owned(), to: path.to_owned() }),
         outer: false,
-    }
-}
-
-/// Quotes a word for a POSIX shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }

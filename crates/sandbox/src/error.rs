@@ -7,6 +7,7 @@ pub use self::plan::PlanError;
 
 use crate::plan::{Bind, Origin, Plan, Step as PlanStep};
 use palisade_sys::launch::{Failure, Step};
+pub use palisade_text::quoted;
 use rustix::io::Errno;
 use std::path::PathBuf;
 
@@ -294,16 +295,5 @@ pub fn describe(step: &PlanStep<'_>) -> String {
         PlanStep::Information { path, .. } => format!("make file /{path} with this launch's number"),
         PlanStep::Allow { path, .. } => format!("allow /{path}"),
         PlanStep::Enter => "enter the new root".to_owned(),
-    }
-}
-
-/// A word, quoted for a shell.
-#[must_use]
-pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }

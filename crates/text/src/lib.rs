@@ -23,6 +23,7 @@
 //! - [`harmless`], [`harmless_lines`]: the same as a string
 //! - [`json`]: a JSON document without such characters, with the same meaning
 //! - [`is_hidden`]: which characters these are
+//! - [`quoted`]: a word for a shell
 //! - [`wildcard`]: whether a text matches a pattern; the grammar is the caller's
 //! - [`diff`]: the differences between two texts, line by line; it escapes nothing
 #![forbid(unsafe_code)]
@@ -32,8 +33,10 @@ pub mod diff;
 mod json;
 mod shown;
 mod wildcard;
+mod word;
 
 pub use character::is_hidden;
 pub use json::json;
 pub use shown::{Show, Shown, bytes, harmless, harmless_lines, shown};
 pub use wildcard::wildcard;
+pub use word::quoted;

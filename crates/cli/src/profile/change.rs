@@ -112,7 +112,7 @@ impl Edit {
         let aside =
             tempfile::Builder::new().prefix("palisade-").suffix(".toml").tempfile().map_err(failed)?;
         std::fs::write(aside.path(), &before).map_err(failed)?;
-        edit(aside.path())?;
+        edit(sort, &self.name, aside.path())?;
         let after = std::fs::read_to_string(aside.path())
             .map_err(|source| Failure::Read { path: aside.path().to_owned(), source })?;
         if after == before {
@@ -133,7 +133,9 @@ impl Edit {
 }
 
 /// Lets the user edit a file.
-fn edit(path: &Path) -> Result<(), Failure> {
+fn edit(sort: Sort, name: &str, path: &Path) -> Result<(), Failure> {
+    let failed =
+        |editor: String, reason: String| Failure::Editor { sort, name: name.to_owned(), editor, reason };
     let named = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
     let tried: Vec<String> =
         named.chain(EDITORS.map(str::to_owned)).filter(|name| !name.trim().is_empty()).collect();
@@ -144,12 +146,12 @@ fn edit(path: &Path) -> Result<(), Failure> {
         let Some(program) = words.next() else { continue };
         match Command::new(program).args(words).arg(path).status() {
             Ok(status) if status.success() => return Ok(()),
-            Ok(status) => return Err(Failure::Editor { editor: editor.clone(), reason: status.to_string() }),
+            Ok(status) => return Err(failed(editor.clone(), status.to_string())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Failure::Editor { editor: editor.clone(), reason: error.to_string() }),
+            Err(error) => return Err(failed(editor.clone(), error.to_string())),
         }
     }
-    Err(Failure::Editor { editor: tried.join(", "), reason: "there is no such program".to_owned() })
+    Err(failed(tried.join(", "), "there is no such program".to_owned()))
 }
 
 #[derive(Serialize)]

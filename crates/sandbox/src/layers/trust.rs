@@ -89,7 +89,11 @@ pub(crate) fn distrust_hint(error: &TrustError) -> Option<String> {
     let TrustError::Distrusted { path, reason } = error else { return None };
     let path = crate::error::quoted(&path.to_string_lossy());
     Some(match reason {
-        places::Distrust::Owner { .. } => format!("look at it, then: chown -h $(id -u) {path}"),
+        places::Distrust::Owner { .. } => {
+            // Only root can make an owner of another user.
+            let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo " };
+            format!("look at it, then: {sudo}chown -h $(id -u) {path}")
+        }
         places::Distrust::GroupWritable { .. } | places::Distrust::WorldWritable { .. } => {
             format!("look at it, then: chmod go-w {path}")
         }
