@@ -33,13 +33,10 @@ impl Recorder {
     ) -> io::Result<Self> {
         let mut recorder =
             Self { file: BufWriter::new(file), begun: Instant::now(), partial: Vec::new(), failed: None };
-        let mut header = format!(
-            "{{\"version\": 2, \"width\": {columns}, \"height\": {rows}, \"timestamp\": {time}, \"env\": {{\"SHELL\": "
+        let environment = serde_json::json!({ "SHELL": shell, "TERM": terminal });
+        let header = format!(
+            "{{\"version\": 2, \"width\": {columns}, \"height\": {rows}, \"timestamp\": {time}, \"env\": {environment}}}\n"
         );
-        quote(shell, &mut header);
-        header.push_str(", \"TERM\": ");
-        quote(terminal, &mut header);
-        header.push_str("}}\n");
         recorder.file.write_all(header.as_bytes())?;
         recorder.file.flush()?;
         Ok(recorder)
@@ -49,32 +46,13 @@ impl Recorder {
         if self.failed.is_some() {
             return;
         }
-        let mut line = format!("[{:.6}, \"{kind}\", ", self.begun.elapsed().as_secs_f64());
-        quote(text, &mut line);
-        line.push_str("]\n");
+        // Output holds control characters, which the file keeps as escapes.
+        let text = palisade_text::json(serde_json::Value::from(text).to_string());
+        let line = format!("[{:.6}, \"{kind}\", {text}]\n", self.begun.elapsed().as_secs_f64());
         if let Err(error) = self.file.write_all(line.as_bytes()) {
             self.failed = Some(error);
         }
     }
-}
-
-/// Appends a text as a JSON string.
-fn quote(text: &str, into: &mut String) {
-    into.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => into.push_str("\\\""),
-            '\\' => into.push_str("\\\\"),
-            '\n' => into.push_str("\\n"),
-            '\r' => into.push_str("\\r"),
-            '\t' => into.push_str("\\t"),
-            character if character.is_control() => {
-                into.push_str(&format!("\\u{:04x}", u32::from(character)));
-            }
-            character => into.push(character),
-        }
-    }
-    into.push('"');
 }
 
 /// The module's name in the chain.
@@ -154,7 +132,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[0],
-            r#"{"version": 2, "width": 80, "height": 24, "timestamp": 7, "env": {"SHELL": "/bin/\"sh\"", "TERM": "xterm"}}"#
+            r#"{"version": 2, "width": 80, "height": 24, "timestamp": 7, "env": {"SHELL":"/bin/\"sh\"","TERM":"xterm"}}"#
         );
         let ends = |line: &str, end: &str| assert!(line.ends_with(end), "{line}");
         ends(lines[1], r#", "o", "a"]"#);
