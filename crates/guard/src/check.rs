@@ -133,8 +133,10 @@ impl Checked {
             SetupError::Settings(error) => self.errors.push(of_settings(error, path)),
             error => self.errors.push(Mistake {
                 class: error.class().to_owned(),
-                // The hint of the others is to run this check.
-                hint: matches!(error, SetupError::Read { .. }).then(|| error.hint()).flatten(),
+                // The other errors' hint is to run this check.
+                hint: matches!(error, SetupError::Read { .. } | SetupError::TooLarge { .. })
+                    .then(|| error.hint())
+                    .flatten(),
                 ..mistake(path, error)
             }),
         }
@@ -218,7 +220,9 @@ fn excerpt(complaint: &Complaint) -> Option<String> {
 
 fn of_load(error: &LoadError, path: &Path) -> Mistake {
     let named: (&PathBuf, &str, Option<String>) = match error {
-        LoadError::Read { file, .. } => (file, "read", Some(format!("ls -ld {}", file.shown()))),
+        LoadError::Read { file, .. } => {
+            (file, "read", Some(format!("ls -ld {}", palisade_text::quoted(&file.to_string_lossy()))))
+        }
         LoadError::Writable { file, hint, .. } => (file, "distrusted", Some(hint.clone())),
         LoadError::TooLarge { file } => (file, "too-large", None),
         LoadError::Both { file, .. } => (file, "rules.both", Some(format!("rm {}", file.shown()))),

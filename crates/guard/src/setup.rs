@@ -53,7 +53,9 @@ impl SetupError {
             Self::Settings(_) | Self::Format(_) => Some("palisade guard check".into()),
             // These errors bring their own hint.
             Self::Rules(_) => None,
-            Self::Read { path, .. } | Self::TooLarge { path } => Some(format!("ls -l {}", path.shown())),
+            Self::Read { path, .. } | Self::TooLarge { path } => {
+                Some(format!("ls -l {}", palisade_text::quoted(&path.to_string_lossy())))
+            }
         }
     }
 

@@ -55,7 +55,7 @@ impl DaemonError {
                 Some("run this command again with sudo".to_owned())
             }
             Self::NotRunning { .. } => {
-                Some("systemctl start palisaded   # or, as root: palisaded".to_owned())
+                Some("sudo systemctl start palisaded   # or, as root: palisaded".to_owned())
             }
             Self::Talk(ProtocolError::OtherVersion { .. } | ProtocolError::Malformed(_)) | Self::Strange => {
                 Some("systemctl restart palisaded   # if it was updated since".to_owned())

@@ -109,7 +109,7 @@ impl GuardError {
                 "sudo palisade guard trust rebuild".to_owned()
             }
             Self::Store(store::Error::Locked { .. }) => "try again in a moment".to_owned(),
-            Self::Edit(edit::Error::Duplicate { .. }) => "palisade guard trust update PATH".to_owned(),
+            Self::Edit(edit::Error::Duplicate { .. }) => "sudo palisade guard trust update PATH".to_owned(),
             Self::NotListed { .. } | Self::NoSource { .. } => "palisade guard trust list".to_owned(),
             _ => return None,
         })

@@ -170,7 +170,9 @@ pub(super) fn verify(places: &Places, which: &Which, json: bool) -> Exit {
         let different = count(differences.len() as u64, "differs", "differ");
         output::say(&format!("{all} hashed, {different}\n"));
         if !same {
-            output::say("hint: palisade guard trust update PATH   # for those that you changed yourself\n");
+            output::say(
+                "hint: sudo palisade guard trust update PATH   # for those that you changed yourself\n",
+            );
         }
     }
     Ok(if same { YES } else { NO })
