@@ -22,7 +22,7 @@ mod sequence;
 mod spell;
 mod tree;
 
-use crate::support::{Place, everybody, has, say};
+use crate::support::{Place, each_plays, everybody, has, say};
 use oracle::{INVARIANTS, Invariant};
 use play::{Ground, Outcome, PlayedTrees};
 use sequence::{Played, Sequence};
@@ -199,21 +199,7 @@ fn ten_thousand_sequences_break_no_invariant() {
     let wanted =
         |place: &Place| settings.person.as_ref().is_none_or(|person| (person == "root") == place.is_root());
     let people: Vec<Place> = everybody().into_iter().filter(|place| has("gcc") && wanted(place)).collect();
-    let all = u64::try_from(people.len()).unwrap();
-    // Each person has an own directory and own launches: they play at the same time.
-    let failures: Vec<String> = std::thread::scope(|scope| {
-        let settings = &settings;
-        let games: Vec<_> = (0..)
-            .zip(&people)
-            .map(|(number, place)| scope.spawn(move || play_as(place, settings, (number, all))))
-            .collect();
-        games.into_iter().flat_map(|game| game.join().unwrap()).collect()
-    });
-    assert!(
-        failures.is_empty(),
-        "\n{}\n(how calls are written: crates/cli/tests/explorer/player.c)",
-        failures.join("\n")
-    );
+    each_plays(&people, |place, share| play_as(place, &settings, share));
 }
 
 /// What a call is named, whichever thread makes it.

@@ -22,7 +22,7 @@ mod story;
 mod together;
 
 use crate::explorer::random::Random;
-use crate::support::{Place, everybody, has, say};
+use crate::support::{Place, each_plays, everybody, has, say};
 use ground::{BREACHES, Breach};
 use oracle::Oracle;
 use play::{Arena, Outcome};
@@ -187,20 +187,7 @@ fn play_as(place: &Place, settings: &Settings, share: (u64, u64)) -> Vec<String>
 fn a_thousand_launches_do_what_their_policies_say() {
     let settings = Settings::read();
     let people: Vec<Place> = everybody().into_iter().filter(|_| has("gcc")).collect();
-    let all = u64::try_from(people.len()).unwrap();
-    let failures: Vec<String> = std::thread::scope(|scope| {
-        let settings = &settings;
-        let games: Vec<_> = (0..)
-            .zip(&people)
-            .map(|(number, place)| scope.spawn(move || play_as(place, settings, (number, all))))
-            .collect();
-        games.into_iter().flat_map(|game| game.join().unwrap()).collect()
-    });
-    assert!(
-        failures.is_empty(),
-        "\n{}\n(how calls are written: crates/cli/tests/explorer/player.c)",
-        failures.join("\n")
-    );
+    each_plays(&people, |place, share| play_as(place, &settings, share));
 }
 
 /// What one person plays of the world in which all rules meet.

@@ -38,6 +38,23 @@ pub fn say(text: &str) {
     std::io::stderr().write_all(text.as_bytes()).unwrap();
 }
 
+/// Lets all people play at the same time: each has a directory and launches of its own. `play` gets the number of the person and
+/// how many there are, and returns what it found, which must be nothing.
+pub fn each_plays(people: &[Place], play: impl Fn(&Place, (u64, u64)) -> Vec<String> + Sync) {
+    let all = u64::try_from(people.len()).unwrap();
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let play = &play;
+        let games = (0..).zip(people).map(|(number, place)| scope.spawn(move || play(place, (number, all))));
+        let games: Vec<_> = games.collect();
+        games.into_iter().flat_map(|game| game.join().unwrap()).collect()
+    });
+    assert!(
+        failures.is_empty(),
+        "\n{}\n(how calls are written: crates/cli/tests/explorer/player.c)",
+        failures.join("\n")
+    );
+}
+
 /// The path of a plain login; a developer's own may be unreachable for others.
 pub const PATH: &str = palisade_acceptance::process::SYSTEM_PATH;
 
