@@ -2,7 +2,7 @@
 //! Trust: which files are trusted, and by which source.
 //!
 //! Each open and exec looks into a database of up to a million files. So the database is built once and then only read,
-//! with a journal for changes in between. In reading order:
+//! with a write-ahead log for changes in between. In reading order:
 //!
 //! - [`entry`]: what is known of a trusted file
 //! - [`record`]: the same as bytes
