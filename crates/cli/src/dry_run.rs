@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Prints a plan: in words, or as JSON that can be applied.
 
+use palisade_policy::environment::{Fate, Filter, Reason};
 use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::plan::{GroupLimit, IdentityKind, Network, Plan};
 use palisade_syscall::store::key::shown;
@@ -8,6 +9,7 @@ use palisade_text::harmless;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 
 /// Prints the plan on standard output.
 pub(crate) fn print(plan: &Plan<'_>, command: &[OsString], json: bool) {
@@ -87,6 +89,9 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     if let Some(network) = &plan.network {
         describe_network(network, &mut line);
     }
+    if plan.refuses_names {
+        line("network: none; each look-up of a name is refused at once and reported");
+    }
     for limit in &plan.limits {
         line(&format!("limit: resource {} to {}", limit.resource, limit.value));
     }
@@ -96,6 +101,7 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
             GroupLimit::Processes(most) => format!("limit: {most} processes, by a control group"),
         });
     }
+    describe_environment(&plan.environment, &mut line);
     line(&format!("directory: {}", plan.directory));
     for note in &plan.notes {
         line(&format!("note: {note}"));
@@ -105,6 +111,39 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
         let _infallible = writeln!(text, "command: {}", harmless(&command.join(" ")));
     }
     text
+}
+
+/// Describes which variables of this process the command doesn't get, and which it gets instead. The value of a variable
+/// that the user has set may be a secret, so it isn't printed.
+fn describe_environment(environment: &Filter, line: &mut dyn FnMut(&str)) {
+    let values: Vec<String> = environment
+        .values()
+        .map(|(name, value, origin)| match origin.line {
+            // No file and no argument states it.
+            0 => format!("{name}={}", quoted(value)),
+            _ => name.to_owned(),
+        })
+        .collect();
+    if !values.is_empty() {
+        line(&format!("variables that are set: {}", values.join(" ")));
+    }
+    let inherited: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let bytes = inherited.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let removed: Vec<String> = environment
+        .changed(bytes)
+        .into_iter()
+        .filter_map(|(name, fate, reason)| {
+            let name = String::from_utf8_lossy(name);
+            match (fate, reason) {
+                (Fate::Removed, Reason::Secret(what)) => Some(format!("{name} ({what})")),
+                (Fate::Removed, _) => Some(name.into_owned()),
+                _ => None,
+            }
+        })
+        .collect();
+    if !removed.is_empty() {
+        line(&format!("variables that are removed: {}", removed.join(", ")));
+    }
 }
 
 /// Describes which hosts the command may reach.

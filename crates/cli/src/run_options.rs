@@ -116,6 +116,10 @@ pub(crate) struct LaunchOptions {
     /// '**/*.md' stand for what exists when the command starts
     #[arg(long, value_name = "HOST[=DEST]", value_hint = ValueHint::AnyPath)]
     pub(crate) ro: Vec<OsString>,
+    /// Let the whole git repository of the working directory be written to: from a directory below its top,
+    /// in a worktree or a submodule
+    #[arg(long)]
+    pub(crate) repo: bool,
     /// Show a path, writable
     #[arg(long, value_name = "HOST[=DEST]", value_hint = ValueHint::AnyPath)]
     pub(crate) rw: Vec<OsString>,
@@ -392,7 +396,10 @@ impl LaunchOptions {
     /// The request, with this process's surroundings.
     pub(crate) fn request(&self, matches: &ArgMatches, subject: Subject) -> Result<Request, RequestError> {
         let words = self.layer(matches)?;
-        Ok(Request { words, isolation: self.namespaces.into(), ..Request::here(subject)? })
+        let argument = || matches.indices_of("repo").and_then(|mut indices| indices.next());
+        let repository =
+            self.repo.then(|| argument().and_then(|index| u32::try_from(index).ok()).unwrap_or_default());
+        Ok(Request { words, repository, isolation: self.namespaces.into(), ..Request::here(subject)? })
     }
 
     /// The options that don't influence the plan.

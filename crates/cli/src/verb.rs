@@ -5,7 +5,7 @@ use crate::guard::GuardError;
 use crate::output;
 use crate::run_options::RequestError;
 use crate::shell::classify::LineError;
-use palisade::PlanningError;
+use palisade::{PlanningError, RepositoryError};
 use palisade::explanation::ExplainError;
 use palisade_desktop::DesktopError;
 use palisade_host::account::AccountError;
@@ -50,6 +50,9 @@ pub(crate) enum Failure {
     /// The places in the policy can't be found.
     #[error("can't resolve the policy: {0}")]
     Resolve(#[from] ResolveError),
+    /// The repository of the working directory can't be made writable.
+    #[error(transparent)]
+    Repository(RepositoryError),
     /// This host can't enforce the policy.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -242,6 +245,7 @@ impl Failure {
             Self::Page(_) => "listen",
             Self::Registry(_) => "registry",
             Self::NoProject { .. } => "no-project",
+            Self::Repository(_) => "no-repository",
             Self::RootOnly { .. } => "root-only",
             Self::NoStore => "store",
             Self::NoAccount { .. } => "unknown-name",
@@ -272,6 +276,7 @@ impl Failure {
                 Some(format!("VISUAL=PROGRAM palisade {} edit {}", sort.name(), quoted(name)))
             }
             Self::Layer(error) => error.hint(),
+            Self::Repository(error) => Some(error.hint()),
             Self::Plan(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Desktop(error) => error.hint(),
@@ -307,6 +312,7 @@ impl From<PlanningError> for Failure {
             PlanningError::Directory { source } => Self::Cwd { source },
             PlanningError::Account(error) => Self::Account(error),
             PlanningError::Layer(error) => Self::Layer(error),
+            PlanningError::Repository(error) => Self::Repository(error),
             PlanningError::Plan(error) => Self::Plan(error),
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The errors of this crate.
 
-use crate::HelperError;
+use crate::{HelperError, RepositoryError};
 use palisade_host::account::AccountError;
 use palisade_policy::PatternError;
 use palisade_policy::limits::AmountError;
@@ -28,6 +28,9 @@ pub enum PlanningError {
     /// A policy file is wrong.
     #[error(transparent)]
     Layer(#[from] LayerError),
+    /// The repository of the working directory can't be made writable.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
     /// This host can't enforce the policy.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -41,6 +44,7 @@ impl PlanningError {
             Self::Directory { .. } => Some("cd to a directory that exists".to_owned()),
             Self::Account(_) => None,
             Self::Layer(error) => error.hint(),
+            Self::Repository(error) => Some(error.hint()),
             Self::Plan(error) => error.hint(),
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A request: everything that a plan depends on, except the host and the policy files.
 
-use crate::{PlanningError, Situation};
+use crate::{PlanningError, Situation, repository};
 use palisade_host::environment::Environment;
 use palisade_policy::feature::Features;
 use palisade_policy::{LayerPolicy, built_in, merge};
@@ -20,6 +20,8 @@ pub struct Request {
     pub subject: Subject,
     /// What the caller states: the topmost layer of the policy.
     pub words: LayerPolicy,
+    /// The position of the argument that makes the working directory's whole repository writable, if there is one.
+    pub repository: Option<u32>,
     /// How it is isolated.
     pub isolation: Isolation,
     /// Where the request is made.
@@ -101,6 +103,7 @@ impl Request {
         Ok(Self {
             subject,
             words: LayerPolicy::command_line(),
+            repository: None,
             isolation: Isolation::Full,
             surroundings: Surroundings::of_process()?,
         })
@@ -112,7 +115,10 @@ impl Request {
     /// When the user is unknown, a policy file can't be read or trusted, or there is no such application.
     pub fn settle(self) -> Result<Situation, PlanningError> {
         let facts = self.surroundings.facts()?;
-        let (words, isolation) = (self.words, self.isolation);
+        let (mut words, isolation) = (self.words, self.isolation);
+        if let Some(argument) = self.repository {
+            repository::state(&mut words, &facts, argument)?;
+        }
         match self.subject {
             Subject::Command { words: command, profile } => {
                 let mut facts = facts;

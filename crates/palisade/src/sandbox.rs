@@ -27,6 +27,8 @@ pub(crate) struct State {
     profile: Option<OsString>,
     words: LayerPolicy,
     statements: u32,
+    /// The statement that makes the repository writable.
+    repository: Option<u32>,
     isolation: Isolation,
     directory: Option<PathBuf>,
     variables: Vec<(OsString, OsString)>,
@@ -42,6 +44,7 @@ impl Clone for State {
             profile: self.profile.clone(),
             words: self.words.clone(),
             statements: self.statements,
+            repository: self.repository,
             isolation: self.isolation,
             directory: self.directory.clone(),
             variables: self.variables.clone(),
@@ -67,6 +70,7 @@ impl Sandbox {
             profile: None,
             words: LayerPolicy::command_line(),
             statements: 0,
+            repository: None,
             isolation: Isolation::Full,
             directory: None,
             variables: Vec::new(),
@@ -93,6 +97,16 @@ impl Sandbox {
     #[must_use]
     pub fn write(self, path: impl AsRef<OsStr>) -> Self {
         self.path("a path to write", &[Access::Write, Access::Execute], path.as_ref())
+    }
+
+    /// Makes the whole git repository of the working directory writable: from a directory below its top, in a worktree or
+    /// a submodule. Starting a command fails if there is no repository.
+    #[must_use]
+    pub fn repository(self) -> Self {
+        self.change(|state| {
+            state.statements += 1;
+            state.repository = Some(state.statements);
+        })
     }
 
     /// Hides a path: it is absent, or empty if it lies in something shown.
@@ -253,6 +267,7 @@ impl Sandbox {
         Ok(Request {
             subject: Subject::Command { words: command, profile: self.state.profile.clone() },
             words: self.state.words.clone(),
+            repository: self.state.repository,
             isolation: self.state.isolation,
             surroundings,
         })

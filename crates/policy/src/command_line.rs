@@ -60,6 +60,22 @@ impl LayerPolicy {
         Ok(self)
     }
 
+    /// Adds exactly this path to a list, whatever characters it contains.
+    ///
+    /// # Errors
+    /// When it is too long or contains `..` after a name.
+    pub fn add_exactly(
+        &mut self,
+        access: Access,
+        path: impl AsRef<OsStr>,
+        argument: u32,
+    ) -> Result<&mut Self, PatternError> {
+        let pattern = PathPattern::exactly(path)?;
+        let Sourced { origin, strength, .. } = self.state((), argument);
+        self.settings.paths.push(PathRule { pattern, destination: None, access, origin, strength });
+        Ok(self)
+    }
+
     /// States the view.
     pub fn set_view(&mut self, view: View, argument: u32) -> &mut Self {
         self.settings.view.push(self.state(view, argument));

@@ -10,6 +10,7 @@ use crate::layer::{Layer, Origin, Sourced, Strength};
 use crate::value::ValueError;
 
 mod builtin;
+mod secret;
 
 /// One statement of `[environment]`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -158,6 +159,8 @@ pub enum Reason<'a> {
     Unmentioned,
     /// This entry of the built-in list removes it.
     BuiltIn(&'static str),
+    /// Its value holds this secret.
+    Secret(&'static str),
     /// A rule of the policy.
     Rule(&'a Sourced<EnvironmentRule>),
 }
@@ -228,6 +231,20 @@ impl Filter {
         }
     }
 
+    /// Like [`judge`](Self::judge), for a variable with its value. A variable that no rule is about isn't inherited if its
+    /// value holds a secret.
+    #[must_use]
+    pub fn judge_value(&self, name: &[u8], value: &[u8]) -> (Fate<'_>, Reason<'_>) {
+        let judged = self.judge(name);
+        match judged.1 {
+            Reason::Unmentioned => match secret::shape(value) {
+                Some(what) => (Fate::Removed, Reason::Secret(what)),
+                None => judged,
+            },
+            _ => judged,
+        }
+    }
+
     /// The variables that the policy gives a value: name, value, and the rule's origin.
     pub fn values(&self) -> impl Iterator<Item = (&str, &str, &Origin)> {
         self.rules.iter().filter_map(|rule| match (&rule.value, self.judged(rule)) {
@@ -252,7 +269,7 @@ impl Filter {
         inherited: impl IntoIterator<Item = (&'v [u8], &'v [u8])>,
     ) -> Vec<(&'a [u8], &'a [u8])> {
         let mut inside: Vec<(&[u8], &[u8])> =
-            inherited.into_iter().filter(|(name, _)| self.judge(name).0 == Fate::Kept).collect();
+            inherited.into_iter().filter(|(name, value)| self.judge_value(name, value).0 == Fate::Kept).collect();
         inside.extend(self.values().map(|(name, value, _)| (name.as_bytes(), value.as_bytes())));
         inside
     }
@@ -260,11 +277,11 @@ impl Filter {
     /// The variables of `inherited` that are removed or changed, and why.
     pub fn changed<'a, 'v: 'a>(
         &'a self,
-        inherited: impl IntoIterator<Item = &'v [u8]>,
+        inherited: impl IntoIterator<Item = (&'v [u8], &'v [u8])>,
     ) -> Vec<(&'v [u8], Fate<'a>, Reason<'a>)> {
         inherited
             .into_iter()
-            .filter_map(|name| match self.judge(name) {
+            .filter_map(|(name, value)| match self.judge_value(name, value) {
                 (Fate::Kept, _) => None,
                 (fate, reason) => Some((name, fate, reason)),
             })

@@ -375,6 +375,7 @@ fn proxy(
     let account = &facts.account;
     Ok(Plan {
         network: None,
+        refuses_names: false,
         schema: SCHEMA,
         palisade: Cow::Borrowed(PROGRAM),
         // Empty: the inputs are those of the plan that holds this one.

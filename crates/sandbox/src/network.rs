@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plans a filtered network: its rules, and the variables that name the proxy.
+//! Plans a filtered network: its rules, and the variables that name the proxy. For a sandbox without a network: the
+//! variables that keep tools from trying again.
 
 pub mod approvals;
 pub mod askers;
@@ -25,6 +26,18 @@ pub(crate) const VARIABLES: [(&str, &str); 8] = [
     ("https_proxy", PROXY),
     ("all_proxy", PROXY),
     ("no_proxy", DIRECT),
+];
+/// Variables by which tools are told not to try again, for a sandbox without a network. Without them `npm install` tries
+/// for 70 s to reach a registry that it can't reach.
+pub(crate) const NO_RETRIES: [(&str, &str); 8] = [
+    ("BUNDLE_RETRY", "0"),
+    ("CARGO_NET_RETRY", "0"),
+    ("CONDA_REMOTE_MAX_RETRIES", "0"),
+    ("PIP_RETRIES", "0"),
+    ("POETRY_REQUESTS_MAX_RETRIES", "0"),
+    ("UV_HTTP_RETRIES", "0"),
+    ("YARN_HTTP_RETRY", "0"),
+    ("npm_config_fetch_retries", "0"),
 ];
 /// The port is [`palisade_sys::network::PORT`].
 const PROXY: &str = "http://127.0.0.1:1023";

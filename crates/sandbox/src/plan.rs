@@ -92,6 +92,8 @@ pub struct Plan<'a> {
     /// The filtered network; `None`: the host's network, or none.
     #[serde(borrow)]
     pub network: Option<Network<'a>>,
+    /// There is no network: each look-up of a name is refused at once, and reported.
+    pub refuses_names: bool,
     /// Which variables the command gets.
     pub environment: Environment,
     /// The directory in which the command starts.
@@ -321,6 +323,9 @@ pub struct Broker<'a> {
     /// Directories that keep their names.
     #[serde(borrow)]
     pub pinned: Vec<Pin<'a>>,
+    /// Trees of the working directory's repository that are shown and can't be written to.
+    #[serde(borrow)]
+    pub repository: Vec<Text<'a>>,
     /// The filter for the broker itself.
     #[serde(borrow)]
     pub filter: Filter<'a>,
@@ -342,6 +347,7 @@ impl Broker<'_> {
                 .collect(),
             names: self.names.to_owned(),
             paths: self.paths.to_owned(),
+            repository: self.repository.into_iter().map(own).collect(),
             pinned: self
                 .pinned
                 .into_iter()

@@ -69,8 +69,9 @@ pub(crate) fn compose(
     }
     match network {
         NetworkMode::Host if facts.package().is_none() => name_resolution(tree)?,
-        NetworkMode::Filtered => own_name_server(tree)?,
-        NetworkMode::Host | NetworkMode::None => {}
+        // Without a network it refuses every name.
+        NetworkMode::Filtered | NetworkMode::None => own_name_server(tree)?,
+        NetworkMode::Host => {}
     }
     Ok(later)
 }
@@ -220,18 +221,23 @@ pub(crate) fn repository(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanE
         let by_content = facts.kind(&git) == Kind::Other;
         facts.depends_on(&git, by_content);
     }
-    let uid = facts.account.uid;
-    if let worktree::Found::Repository(repository) = worktree::find(&facts.cwd, &facts.account.home, uid) {
-        let outside = repository.git.outside().into_iter();
-        let above = (repository.root != facts.cwd).then_some(repository.root.as_path());
-        for path in outside.chain(above) {
-            // Owners are mapped, because git refuses repositories of other users.
-            if tree.host_path(&tree.resolve(path)).is_none() {
-                tree.show(path, path, Show { map_owners: true, ..USERS })?;
-            }
+    for path in repository_outside(facts) {
+        // Owners are mapped, because git refuses repositories of other users.
+        if tree.host_path(&tree.resolve(&path)).is_none() {
+            tree.show(&path, &path, Show { map_owners: true, ..USERS })?;
         }
     }
     Ok(())
+}
+
+/// The parts of the working directory's repository that lie outside the working directory.
+pub(crate) fn repository_outside(facts: &Facts) -> Vec<PathBuf> {
+    let (home, uid) = (&facts.account.home, facts.account.uid);
+    let worktree::Found::Repository(repository) = worktree::find(&facts.cwd, home, uid) else {
+        return Vec::new();
+    };
+    let outside = repository.git.outside().map(Path::to_owned);
+    outside.into_iter().chain((repository.root != facts.cwd).then_some(repository.root)).collect()
 }
 
 /// With the host's network, names are resolved as on the host, often by a file under `/run`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A network namespace in which every address is local: made by init, served from outside.
+//! A network namespace in which every address is local: made by init, served from outside. Or one without any way out,
+//! in which only name queries are answered ([`Network::closed`]).
 //!
 //! All addresses are routed to the loopback interface, which makes them local ("AnyIP"). One rule of nftables leads
 //! every TCP connection, but those to 127.0.0.0/8 and ::1, to a listener that asks the kernel where it was to go
@@ -52,11 +53,19 @@ struct Socket {
 
 const NOT_YET: i32 = -1;
 
+/// What makes every address local, and leads connections to the listener.
+#[derive(Debug)]
+struct Leads {
+    /// For IPv4 and IPv6.
+    routes: [Messages; 2],
+    rules: Messages,
+}
+
 /// The network of a launch. For one launch.
 #[derive(Debug)]
 pub struct Network {
-    routes: [Messages; 2],
-    rules: Messages,
+    /// `None`: no address leads anywhere.
+    leads: Option<Leads>,
     sockets: Vec<Socket>,
     /// The error because of which there is no IPv6 or connections aren't led to the listener: an errno, or zero.
     without_v6: AtomicI32,
@@ -94,24 +103,33 @@ impl Network {
         for port in reach {
             add(Use::Reach(*port), loopback, *port);
         }
-        Self {
-            routes: [route(libc::AF_INET), route(libc::AF_INET6)],
-            rules: rules(),
-            sockets,
-            without_v6: AtomicI32::new(0),
-            without_rules: AtomicI32::new(0),
-        }
+        let leads = Leads { routes: [route(libc::AF_INET), route(libc::AF_INET6)], rules: rules() };
+        Self::with(Some(leads), sockets)
+    }
+
+    /// Prepares one without a way out. A socket at port 53 of 127.0.0.0/8 takes name queries, so that a program that
+    /// looks up a name gets an answer. Every other address is unreachable, as in a namespace that nothing was added to.
+    #[must_use]
+    pub fn closed() -> Self {
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), DNS);
+        let made = AtomicI32::new(NOT_YET);
+        Self::with(None, vec![Socket { used: Use::Questions, address, made }])
+    }
+
+    fn with(leads: Option<Leads>, sockets: Vec<Socket>) -> Self {
+        Self { leads, sockets, without_v6: AtomicI32::new(0), without_rules: AtomicI32::new(0) }
     }
 
     /// In init, once the loopback interface of its new namespace is up; uses raw calls only.
     pub(crate) fn make(&self) -> Result<()> {
-        let [v4, v6] = &self.routes;
-        v4.send(libc::NETLINK_ROUTE)?;
-        if let Err(errno) = v6.send(libc::NETLINK_ROUTE) {
-            self.without_v6.store(errno.raw_os_error(), Ordering::Relaxed);
-        }
-        if let Err(errno) = self.rules.send(libc::NETLINK_NETFILTER) {
-            self.without_rules.store(errno.raw_os_error(), Ordering::Relaxed);
+        if let Some(Leads { routes: [v4, v6], rules }) = &self.leads {
+            v4.send(libc::NETLINK_ROUTE)?;
+            if let Err(errno) = v6.send(libc::NETLINK_ROUTE) {
+                self.without_v6.store(errno.raw_os_error(), Ordering::Relaxed);
+            }
+            if let Err(errno) = rules.send(libc::NETLINK_NETFILTER) {
+                self.without_rules.store(errno.raw_os_error(), Ordering::Relaxed);
+            }
         }
         for socket in &self.sockets {
             if socket.address.is_ipv6() && self.without_v6.load(Ordering::Relaxed) != 0 {
@@ -269,14 +287,17 @@ mod tests {
     /// Runs `work` in a separate thread with its own network; for root only. Tests of the command cover what an
     /// ordinary user's launch makes.
     fn inside(work: impl FnOnce(&Network) + Send + 'static) {
+        inside_of(Network::new(&[4321]), work);
+    }
+
+    fn inside_of(network: Network, work: impl FnOnce(&Network) + Send + 'static) {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        let thread = std::thread::spawn(|| {
+        let thread = std::thread::spawn(move || {
             // SAFETY: needed for a network of its own. Sound: no file descriptor is unshared.
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
             raw::loopback_up().unwrap();
-            let network = Network::new(&[4321]);
             network.make().unwrap();
             assert_eq!((network.unled(), network.without_v6()), (None, None));
             work(&network);
@@ -352,6 +373,26 @@ mod tests {
             let own = UdpSocket::bind("127.0.0.1:0").unwrap();
             own.send_to(b"x", own.local_addr().unwrap()).unwrap();
             assert_eq!(own.recv(&mut [0; 16]).unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn without_a_way_out_only_names_are_asked_for() {
+        inside_of(Network::closed(), |network| {
+            let made = network.take();
+            assert_eq!(made.len(), 1);
+            let socket = UdpSocket::from(made[0].socket.try_clone().unwrap());
+            socket.set_nonblocking(false).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            for server in ["127.0.0.1:53", "127.0.0.53:53"] {
+                let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+                client.send_to(b"question", server).unwrap();
+                assert_eq!(socket.recv_from(&mut [0; 16]).unwrap().0, 8, "{server}");
+            }
+            for elsewhere in ["192.0.2.53:53", "[2001:db8::53]:53"] {
+                let refused = TcpStream::connect(elsewhere).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::NetworkUnreachable, "{elsewhere}");
+            }
         });
     }
 }

@@ -85,7 +85,7 @@ fn the_outer_shell_goes_on() {
 fn it_stops_and_comes_back() {
     let mut screen = Setting::of("bash", "").ready();
     kill_process(screen.pid(), Signal::TSTP).unwrap();
-    screen.wait_for_restored();
+    screen.wait_for_stopped();
     kill_process(screen.pid(), Signal::CONT).unwrap();
     screen.line("echo ba''ck");
     screen.wait_for_line("back");

@@ -157,6 +157,12 @@ pub(crate) fn is_in_front(below: u32, name: &str) -> bool {
     fields.len() > 5 && fields[2] == fields[5]
 }
 
+/// The state of a process, as a letter (proc_pid_stat(5)).
+fn state_of(pid: rustix::process::Pid) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
 fn is_last(screen: &vt100::Screen, line: &str) -> bool {
     screen
         .contents()
@@ -381,6 +387,16 @@ impl Screen {
         let mut patience = Patience::new(PATIENCE);
         while !self.is_restored() {
             assert!(!patience.is_spent(), "the terminal isn't as it was");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The proxy restores the terminal before it stops. A continuation that comes in between continues nothing.
+    pub(crate) fn wait_for_stopped(&mut self) {
+        self.wait_for_restored();
+        let mut patience = Patience::new(PATIENCE);
+        while state_of(self.pid()) != Some('T') {
+            assert!(!patience.is_spent(), "the proxy doesn't stop");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -279,7 +279,7 @@ fn it_goes_with_the_proxy_that_stops_and_comes_back_with_it() {
     wait_for_row(&mut screen, "| guard");
     kill_process(screen.pid(), Signal::TSTP).unwrap();
     screen.wait_until("no status line", |screen| row(screen).is_empty());
-    screen.wait_for_restored();
+    screen.wait_for_stopped();
     kill_process(screen.pid(), Signal::CONT).unwrap();
     wait_for_row(&mut screen, "| guard");
     scrolls_above(&mut screen);

@@ -8,6 +8,8 @@ use palisade_policy::environment::{EnvironmentRule, Fate, Reason};
 use palisade_policy::value::ValueError;
 use palisade_sandbox::error::quoted;
 use serde::Serialize;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 /// The answer about a variable.
 #[derive(Debug, Serialize)]
@@ -44,9 +46,12 @@ impl VariableExplanation {
         // Some names can't be names of variables.
         EnvironmentRule::keep(name)?;
         let filter = situation.policy().environment();
-        let (fate, reason) = filter.judge(name.as_bytes());
+        let outside = situation.facts.environment.get(name);
+        let (fate, reason) =
+            filter.judge_value(name.as_bytes(), outside.map(OsStr::as_bytes).unwrap_or_default());
         let (why, stated) = match reason {
             Reason::Unmentioned => ("no rule matches, so it is inherited".to_owned(), None),
+            Reason::Secret(what) => (format!("its value holds {what}"), None),
             Reason::BuiltIn(entry) => (format!("the built-in list removes {entry}"), None),
             Reason::Rule(rule) => {
                 (format!("{} ({})", words(&rule.value), rule.origin), Some(Place::of(rule)))
@@ -64,7 +69,7 @@ impl VariableExplanation {
             allowed,
             fate,
             value,
-            outside: situation.facts.environment.get(name).is_some(),
+            outside: outside.is_some(),
             why,
             stated,
             permit: if allowed { None } else { permit(situation, name)? },

@@ -60,6 +60,9 @@ const EDGES: &[(&str, &[u8], Place)] = &[
     ("VSCODE_IPC_HOOK*", b"VSCODE_IPC_HOOK", Place::Front),
     ("*_TOKEN", b"_TOKEN", Place::Back),
     ("*_KEY", b"_KEY", Place::Back),
+    ("*_PASS", b"_PASS", Place::Back),
+    ("*_PAT", b"_PAT", Place::Back),
+    ("*_PWD", b"_PWD", Place::Back),
 ];
 
 /// Words that match anywhere in the name.
@@ -67,6 +70,7 @@ const INSIDE: &[(&str, &[u8])] = &[
     ("*SECRET*", b"SECRET"),
     ("*PASSWORD*", b"PASSWORD"),
     ("*PASSWD*", b"PASSWD"),
+    ("*PASSPHRASE*", b"PASSPHRASE"),
     ("*CREDENTIAL*", b"CREDENTIAL"),
 ];
 
@@ -141,6 +145,10 @@ mod tests {
             ("MY_SECRETS", "*SECRET*"),
             ("npm_config__password", "*PASSWORD*"),
             ("MYSQL_PASSWD", "*PASSWD*"),
+            ("MYSQL_PWD", "*_PWD"),
+            ("GH_PAT", "*_PAT"),
+            ("DB_PASS", "*_PASS"),
+            ("BORG_PASSPHRASE", "*PASSPHRASE*"),
             ("GOOGLE_APPLICATION_CREDENTIALS", "*CREDENTIAL*"),
             ("AWS_PROFILE", "AWS_*"),
             ("BASH_ENV", "BASH_ENV"),
@@ -150,7 +158,7 @@ mod tests {
         for (name, entry) in removed {
             assert_eq!(removes(name.as_bytes()), Some(entry), "{name}");
         }
-        for name in ["AWS_REGION", "PATH", "HOME", "TERM", "KEYBOARD", "env", "", "LANG"] {
+        for name in ["AWS_REGION", "PWD", "OLDPWD", "COMPASS", "PATH", "HOME", "TERM", "KEYBOARD", "env", "", "LANG"] {
             assert_eq!(removes(name.as_bytes()), None, "{name}");
         }
     }

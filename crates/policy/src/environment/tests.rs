@@ -78,9 +78,22 @@ fn the_layers_and_strengths_of_rules_count() {
         filter.apply(inherited),
         [(&b"PATH"[..], &b"/bin"[..]), (b"\xff", b"\xfe"), (b"PROXY", b"http://p"), (b"TWICE", b"2"),]
     );
-    let changed = filter.changed(inherited.map(|(name, _)| name));
+    let changed = filter.changed(inherited);
     assert_eq!(changed.len(), 2);
     assert_eq!(changed[1].2, Reason::BuiltIn("LD_*"));
+}
+
+#[test]
+fn a_secret_in_a_value_goes_unless_a_rule_keeps_it() {
+    let filter = Filter::new(vec![rule(Layer::User, Strength::Set, keep("KEPT"))]);
+    let secret = b"postgres://u:p@db/app";
+    assert_eq!(
+        filter.judge_value(b"DATABASE_URL", secret),
+        (Fate::Removed, Reason::Secret("a URL with a password"))
+    );
+    assert_eq!(filter.judge_value(b"DATABASE_URL", b"postgres://db/app").0, Fate::Kept);
+    assert_eq!(filter.judge_value(b"KEPT", secret).0, Fate::Kept);
+    assert_eq!(filter.apply([(&b"A"[..], &secret[..]), (b"KEPT", secret)]), [(&b"KEPT"[..], &secret[..])]);
 }
 
 #[test]

@@ -12,15 +12,17 @@ use palisade_policy::names::{NameRule, NameRules};
 use palisade_sys::launch::{Broker, Station};
 use palisade_syscall::broker::Server;
 use palisade_syscall::broker::name_policy::{self, ProtectedPaths, Refused};
-use palisade_syscall::broker::report::{self, Program, Report};
+use palisade_syscall::broker::report::{self, Denial, Program, Report};
 use palisade_syscall::{Arch, Errno as Refusal, Syscall};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The launcher receives at most this many batches before it does other work.
@@ -162,7 +164,14 @@ impl ReportReceiver<'_> {
                 }
                 Report::Denied { thread, program, path, denial } => {
                     let subject = self.subject(thread, &program);
-                    tell(LaunchEvent::Denied(&denials::of_name(subject, &path, &denial, self.rules())));
+                    let event = denials::of_name(subject, &path, &denial, self.rules());
+                    let event = match &denial {
+                        Denial::ReadOnly { .. } if self.is_repository(&path) => {
+                            event.with_hint(Some("palisade run --repo …".to_owned()))
+                        }
+                        _ => event,
+                    };
+                    tell(LaunchEvent::Denied(&event));
                 }
                 Report::Call { thread, program, call, errno } => {
                     let Some((call, errno)) = call_of(call).zip(Refusal::new(errno)) else { continue };
@@ -226,6 +235,12 @@ impl ReportReceiver<'_> {
             thread: (process != thread).then_some(thread),
             ..Subject::default()
         }
+    }
+
+    /// Whether a path lies in the part of the working directory's repository that can't be written to.
+    fn is_repository(&self, path: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(path));
+        self.told.repository.iter().any(|tree| path.starts_with(tree.as_path()))
     }
 
     fn rules(&self) -> &[NameRule] {

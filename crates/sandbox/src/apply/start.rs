@@ -24,7 +24,6 @@ use palisade_sys::landlock::{Handled, Rights};
 use palisade_sys::launch::{
     Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray,
 };
-use palisade_sys::network::Network;
 use palisade_syscall::Syscall;
 pub use palisade_syscall::broker::report::{Came, Program, Used};
 use rustix::fs::{FileType, OFlags};
@@ -214,7 +213,7 @@ fn apply(
     let trees = Trees::of(plan);
     let buses = Buses::open(plan)?;
     let publish = gateway::publish(plan)?;
-    let network = plan.network.as_ref().map(|network| Network::new(&network.reach));
+    let network = gateway::network(plan);
     let number = attended.as_ref().map(|attended| attended.number.clone());
     let given = Given::new(plan, buses.sockets(), number.as_deref().unwrap_or(buses.number()));
     let operations = compile::operations(plan, &given, &trees);
@@ -410,8 +409,10 @@ fn environment(filter: &Filter) -> Result<Vec<Variable>, StartError> {
     let mut variables = Vec::with_capacity(64);
     for variable in palisade_sys::process::environment() {
         let bytes = variable.to_bytes();
-        let name = bytes.split(|byte| *byte == b'=').next().unwrap_or_default();
-        if !name.is_empty() && filter.judge(name).0 == Fate::Kept {
+        // A string without `=` is a name without a value.
+        let end = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
+        let (name, value) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
+        if !name.is_empty() && filter.judge_value(name, value).0 == Fate::Kept {
             variables.push(Variable::Inherited(variable));
         }
     }

@@ -6,11 +6,14 @@
 //! rights. A command that never uses the network has no cost. When the gateway ends, its sockets are closed: later
 //! requests are refused, and there is no other way out.
 //!
+//! A sandbox without a network ([`Plan::refuses_names`]) has a gateway, too. It gets the sockets for name queries only
+//! and rules that allow nothing. So a program that looks up a name gets an answer at once, and the user a report.
+//!
 //! The caller provides the code of the gateway ([`ServeNetwork`]): this crate knows nothing of names and protocols.
 
 use crate::apply::start::LaunchEvent;
 use crate::error::StartError;
-use crate::plan::{Approvals, IdentityKind, Network as Told, Plan};
+use crate::plan::{Approvals, Filter, IdentityKind, Network as Told, Plan};
 use palisade_policy::network::NetworkRules;
 use palisade_protocol::ProtocolError;
 use palisade_protocol::network::{Frames, Instruction, frame};
@@ -20,7 +23,7 @@ use palisade_sys::network::{Made, Network};
 use palisade_sys::seccomp::Instruction as FilterInstruction;
 use palisade_sys::wait::{self, Change};
 use palisade_syscall::{
-    Action, Arch, Errno as Refusal, Rule, Rules, Syscall, Test, compile,
+    Action, Arch, Errno as Refusal, Rule, Rules as Calls, Syscall, Test, compile,
     rules::{Question, Width},
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -155,7 +158,7 @@ const CONDITIONAL: [(&str, u8, &[u64], &str); 3] = [
 pub(crate) fn filter() -> Result<palisade_syscall::Filter, palisade_syscall::Error> {
     let known = |name: &&&str| name.parse::<Syscall>().is_ok_and(|call| call.number(Arch::NATIVE).is_some());
     let calls: Vec<&str> = OWN.iter().filter(known).copied().collect();
-    let mut rules = Rules::new(Action::Errno(Refusal::EPERM)).with(&calls, &[])?;
+    let mut rules = Calls::new(Action::Errno(Refusal::EPERM)).with(&calls, &[])?;
     for (call, argument, values, condition) in CONDITIONAL {
         let tests = Test::new(argument, Width::Low, Question::In(values.to_vec())).into_iter().collect();
         let reason = "what serves a network needs it so".to_owned();
@@ -170,10 +173,36 @@ pub(crate) fn filter() -> Result<palisade_syscall::Filter, palisade_syscall::Err
 /// The gateway of a launch, or its sockets before it is started.
 #[derive(Debug)]
 pub(crate) struct Gateway<'p> {
-    told: Option<&'p Told<'p>>,
+    rules: Rules<'p>,
     identity: Option<[u32; 2]>,
     serve: ServeNetwork,
     state: State,
+}
+
+/// The gateway's part of a plan.
+#[derive(Debug, Clone, Copy)]
+enum Rules<'p> {
+    /// Those of a filtered network.
+    Filtered(&'p Told<'p>),
+    /// Nothing is allowed.
+    Closed,
+}
+
+impl<'p> Rules<'p> {
+    fn of(plan: &'p Plan<'_>) -> Option<Self> {
+        match &plan.network {
+            Some(told) => Some(Self::Filtered(told)),
+            None => plan.refuses_names.then_some(Self::Closed),
+        }
+    }
+}
+
+/// The network that init makes. `None`: it makes only the namespace, or not even that.
+pub(crate) fn network(plan: &Plan<'_>) -> Option<Network> {
+    Some(match Rules::of(plan)? {
+        Rules::Filtered(told) => Network::new(&told.reach),
+        Rules::Closed => Network::closed(),
+    })
 }
 
 #[derive(Debug, Default)]
@@ -226,7 +255,9 @@ impl<'p> Gateway<'p> {
     ) -> Self {
         let mapped = plan.identity.kind == IdentityKind::Mapped;
         let identity = mapped.then_some([plan.identity.host_uid, plan.identity.host_gid]);
-        let mut gateway = Self { told: plan.network.as_ref(), identity, serve, state: State::Shut };
+        // Without rules there is no network, and no socket that could be served.
+        let rules = Rules::of(plan).unwrap_or(Rules::Closed);
+        let mut gateway = Self { rules, identity, serve, state: State::Shut };
         let (Some(network), Some(lifeline)) = (network, &started.lifeline) else { return gateway };
         if let Some(why) = network.unled() {
             tell(LaunchEvent::Unled(why));
@@ -277,15 +308,18 @@ impl<'p> Gateway<'p> {
 
     fn begin(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         let State::Alone(sockets) = std::mem::take(&mut self.state) else { return };
-        let Some(told) = self.told else { return };
-        let answered = match told.answers.as_ref().map(Approvals::read).transpose() {
+        let approvals = match self.rules {
+            Rules::Filtered(told) => told.answers.as_ref(),
+            Rules::Closed => None,
+        };
+        let answered = match approvals.map(Approvals::read).transpose() {
             Ok(answered) => answered.unwrap_or_default(),
             Err(error) => {
                 tell(LaunchEvent::Unanswered(&error));
                 NetworkRules::default()
             }
         };
-        match start(told, self.identity, sockets, answered, self.serve) {
+        match start(self.rules, self.identity, sockets, answered, self.serve) {
             Ok((process, socket)) => {
                 self.state =
                     State::Open { process, control: Control { socket, frames: Frames::new(LONGEST) } };
@@ -404,7 +438,7 @@ pub fn instruct(control: BorrowedFd<'_>, instruction: &Instruction) {
 
 /// Forks the gateway.
 fn start(
-    told: &Told<'_>,
+    rules: Rules<'_>,
     identity: Option<[u32; 2]>,
     sockets: Sockets,
     answered: NetworkRules,
@@ -417,19 +451,30 @@ fn start(
     }
     let mut kept: Vec<i32> = sockets.all().map(|socket| socket.as_raw_fd()).collect();
     kept.extend([theirs.as_raw_fd(), sockets.lifeline.as_raw_fd()]);
-    let filter: Vec<FilterInstruction> = told.filter.instructions();
-    let served = Served {
+    let mut served = Served {
         inside: sockets.inside,
         publish: sockets.publish,
-        rules: told.rules.get()?,
+        rules: NetworkRules::default(),
         answered,
-        variables: if told.asks_environment() { variables() } else { Vec::new() },
-        proxy: told.proxy.as_ref().map(ToString::to_string),
-        dns: told.dns.clone(),
+        variables: Vec::new(),
+        proxy: None,
+        dns: Vec::new(),
         resolv_conf: text(Path::new("/etc/resolv.conf")),
         hosts: text(Path::new("/etc/hosts")),
         control: theirs,
         maker: Maker(sockets.lifeline),
+    };
+    let filter: Vec<FilterInstruction> = match rules {
+        Rules::Filtered(told) => {
+            served.rules = told.rules.get()?;
+            served.proxy = told.proxy.as_ref().map(ToString::to_string);
+            served.dns.clone_from(&told.dns);
+            if told.asks_environment() {
+                served.variables = variables();
+            }
+            told.filter.instructions()
+        }
+        Rules::Closed => Filter::from(&filter()?).instructions(),
     };
     let apart = Apart { name: c"palisade-net", kept: &kept, nothing: None, identity, filter: &filter };
     let process = fork::apart(&apart, move || serve(served))?;

@@ -5,18 +5,23 @@ use super::askers::Askers;
 use super::gateway;
 use crate::apply::start::Running;
 use crate::plan::Plan;
-use palisade_event::{Detail, Event, Mechanism, Operation, Outcome, Subject};
+use palisade_event::{Detail, Event, Mechanism, Operation, Outcome, Subject, Why};
 use palisade_policy::network::Target;
 use palisade_protocol::network::{Held, Instruction, Resolving};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::SystemTime;
 
+/// Why nothing is reached where there is no network: no rule refused it.
+const CLOSED: &str = "the sandbox has no network";
+
 /// Receives the reports of a launch.
 #[derive(Debug)]
 pub struct Reports {
     /// The policy states the way out, by proxy or direct.
     says_way_out: bool,
+    /// There is no network.
+    closed: bool,
     askers: Askers,
     renewal: Renewal,
 }
@@ -26,7 +31,7 @@ impl Reports {
     #[must_use]
     pub fn new(plan: &Plan<'_>) -> Self {
         let says_way_out = plan.network.as_ref().is_some_and(|network| network.proxy.is_some());
-        Self { says_way_out, askers: Askers::default(), renewal: Renewal::default() }
+        Self { says_way_out, closed: plan.refuses_names, askers: Askers::default(), renewal: Renewal::default() }
     }
 
     /// The command runs.
@@ -52,7 +57,8 @@ impl Reports {
             found
         });
         let who = asker.as_ref().map_or((program, None), |asker| (asker.program.as_str(), asker.pid));
-        completed(event, who, overlooked)
+        let completed = completed(event, who, overlooked)?;
+        Some(if self.closed { Event { why: Why::text(CLOSED), ..completed } } else { completed })
     }
 }
 
@@ -138,7 +144,7 @@ fn outcome(event: &Event) -> Option<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_event::{Decision, Guard, Launch, Network, Object, Verdict, Why};
+    use palisade_event::{Decision, Guard, Launch, Network, Object, Verdict};
 
     fn refused(hint: &str) -> Event {
         Event::new(

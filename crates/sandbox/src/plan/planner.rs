@@ -133,6 +133,16 @@ fn plan(
         };
         broker.pinned = pins.map(pin).collect::<Result<_, _>>()?;
     }
+    if let Some(broker) = &mut broker {
+        let is_writable = |path: &PathBuf| {
+            let writable = |grant: &EffectivePath| {
+                grant.source == *path && matches!(grant.grant, Grant::Allowed { write: true, .. })
+            };
+            grants.paths.iter().any(writable)
+        };
+        let outside = view::repository_outside(facts).into_iter().filter(|path| !is_writable(path));
+        broker.repository = outside.map(|path| Text::path(&path)).collect::<Result<_, _>>()?;
+    }
     let answered = Answered::of(policy, isolation, best_effort, &mut notes)?;
     let passed = if broker.is_some() { filter::passed(policy, enforcement, learn) } else { Passed::Nothing };
     let launch = filter::Launch { isolation, passed, ids: (identity.uid, identity.gid) };
@@ -176,10 +186,14 @@ fn plan(
         environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
     }
     let filtered = network::plan(policy, isolation, best_effort, &mut notes)?;
-    if filtered.is_some() {
-        for (name, value) in network::VARIABLES {
-            environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
-        }
+    let refuses_names = network == NetworkMode::None && isolation == Isolation::Full;
+    let variables = match &filtered {
+        Some(_) => &network::VARIABLES[..],
+        None if refuses_names => &network::NO_RETRIES,
+        None => &[],
+    };
+    for (name, value) in variables.iter().copied() {
+        environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
     }
     let lifecycle = resources.lifecycle(facts, &resolved)?;
     let own_program =
@@ -199,6 +213,7 @@ fn plan(
         broker,
         buses: buses.filtered,
         network: filtered,
+        refuses_names,
         environment,
         variables: facts.variables(),
         command: facts.prefix.iter().map(|part| Text::new(part.as_bytes())).collect::<Result<_, _>>()?,

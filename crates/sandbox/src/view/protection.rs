@@ -91,6 +91,7 @@ pub(crate) fn broker(
         names: Stored::new(&names)?,
         paths: Stored::new(&paths)?,
         pinned: Vec::new(),
+        repository: Vec::new(),
         filter: Filter::from(&palisade_syscall::broker::own_filter(Arch::NATIVE)?),
     }))
 }
@@ -105,6 +106,7 @@ pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
         names: Stored::new(&NameRules::default())?,
         paths: Stored::new(&NameRules::default())?,
         pinned: Vec::new(),
+        repository: Vec::new(),
         filter: Filter::from(&palisade_syscall::broker::own_filter(Arch::NATIVE)?),
     })
 }
