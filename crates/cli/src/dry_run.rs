@@ -89,7 +89,7 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
     if let Some(network) = &plan.network {
         describe_network(network, &mut line);
     }
-    if plan.refuses_names {
+    if plan.offline.is_some() {
         line("network: none; each look-up of a name is refused at once and reported");
     }
     for limit in &plan.limits {

@@ -27,6 +27,8 @@ pub struct Resolver {
     pub appears_at: Option<PathBuf>,
     /// The name servers it lists, as text.
     pub nameservers: Vec<String>,
+    /// The domains in which the C libraries look a name up, too.
+    pub search: Vec<String>,
 }
 
 /// Why the resolver's configuration can't be read.
@@ -69,7 +71,7 @@ pub fn read(path: &Path) -> Result<Option<Resolver>, ResolverError> {
     let file =
         path.canonicalize().map_err(|_| ResolverError::Dangling { path: path.to_owned(), target: hop })?;
     let bytes = file::read(&file, CAP, Links::Refuse)?;
-    Ok(Some(Resolver { file, appears_at, nameservers: nameservers(&bytes) }))
+    Ok(Some(Resolver { file, appears_at, nameservers: nameservers(&bytes), search: search(&bytes) }))
 }
 
 /// Removes `.` and `..` by the text alone. This is correct for links as distributions make them
@@ -98,6 +100,16 @@ fn nameservers(bytes: &[u8]) -> Vec<String> {
         .collect()
 }
 
+/// The last line counts (resolv.conf(5)).
+fn search(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let domains = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        matches!(words.next(), Some("search" | "domain")).then(|| words.map(str::to_owned).collect())
+    };
+    text.lines().filter_map(domains).next_back().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +124,9 @@ mod tests {
         let resolver = read(&path).unwrap().unwrap();
         assert_eq!(resolver.appears_at, None);
         assert_eq!(resolver.nameservers, ["10.0.0.1", "::1"]);
+        assert_eq!(resolver.search, ["a"]);
+        fs::write(&path, "search a\nsearch b.example c\n").unwrap();
+        assert_eq!(read(&path).unwrap().unwrap().search, ["b.example", "c"]);
     }
 
     #[test]

@@ -42,7 +42,9 @@ impl RepositoryError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::Nothing { .. } => "palisade run -- COMMAND…   # the working directory is writable".to_owned(),
+            Self::Nothing { .. } => {
+                "palisade run -- COMMAND…   # the working directory is writable".to_owned()
+            }
             Self::Rejected { .. } | Self::Path { .. } => {
                 "palisade run --rw DIRECTORY -- COMMAND…   # names what is to be writable".to_owned()
             }
@@ -63,10 +65,10 @@ pub(crate) fn state(words: &mut LayerPolicy, facts: &Facts, argument: u32) -> Re
         }
     };
     let mut add = |access: Access, path: &Path| {
-        words.add_exactly(access, path, argument).map(drop).map_err(|source| RepositoryError::Path {
-            path: path.shown().to_string(),
-            source,
-        })
+        words
+            .add_exactly(access, path, argument)
+            .map(drop)
+            .map_err(|source| RepositoryError::Path { path: path.shown().to_string(), source })
     };
     let mut writable = vec![repository.root];
     match repository.git {

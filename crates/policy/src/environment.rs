@@ -237,7 +237,8 @@ impl Filter {
     pub fn judge_value(&self, name: &[u8], value: &[u8]) -> (Fate<'_>, Reason<'_>) {
         let judged = self.judge(name);
         match judged.1 {
-            Reason::Unmentioned => match secret::shape(value) {
+            // Paths are the most of what is inherited, and neither URLs nor tokens.
+            Reason::Unmentioned if value.first() != Some(&b'/') => match secret::shape(value) {
                 Some(what) => (Fate::Removed, Reason::Secret(what)),
                 None => judged,
             },
@@ -268,8 +269,10 @@ impl Filter {
         &'a self,
         inherited: impl IntoIterator<Item = (&'v [u8], &'v [u8])>,
     ) -> Vec<(&'a [u8], &'a [u8])> {
-        let mut inside: Vec<(&[u8], &[u8])> =
-            inherited.into_iter().filter(|(name, value)| self.judge_value(name, value).0 == Fate::Kept).collect();
+        let mut inside: Vec<(&[u8], &[u8])> = inherited
+            .into_iter()
+            .filter(|(name, value)| self.judge_value(name, value).0 == Fate::Kept)
+            .collect();
         inside.extend(self.values().map(|(name, value, _)| (name.as_bytes(), value.as_bytes())));
         inside
     }

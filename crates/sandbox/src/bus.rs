@@ -375,7 +375,7 @@ fn proxy(
     let account = &facts.account;
     Ok(Plan {
         network: None,
-        refuses_names: false,
+        offline: None,
         schema: SCHEMA,
         palisade: Cow::Borrowed(PROGRAM),
         // Empty: the inputs are those of the plan that holds this one.

@@ -9,11 +9,14 @@ pub mod reports;
 pub(crate) mod sockets;
 
 use crate::error::PlanError;
+use crate::facts::Facts;
 use crate::plan::planner::Isolation;
 use crate::plan::text::Text;
-use crate::plan::{Filter, Network, Stored};
+use crate::plan::{Filter, Network, Offline, Stored};
+use palisade_host::resolver;
 use palisade_policy::{NetworkMode, Policy};
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Variables that name the proxy inside: the listener to which other connections are led. It is an HTTP proxy for all
 /// variables, because not every program that reads `ALL_PROXY` supports SOCKS.
@@ -41,6 +44,8 @@ pub(crate) const NO_RETRIES: [(&str, &str); 8] = [
 ];
 /// The port is [`palisade_sys::network::PORT`].
 const PROXY: &str = "http://127.0.0.1:1023";
+/// The most name servers that C libraries ask (resolv.conf(5)).
+const SERVERS: usize = 3;
 const DIRECT: &str = "localhost,127.0.0.1,::1";
 
 /// The network's part of a plan, if the network is filtered.
@@ -73,6 +78,19 @@ pub(crate) fn plan(
         answers: None,
         filter: Filter::from(&gateway::filter()?),
     }))
+}
+
+/// The part of a plan for a sandbox without a network.
+pub(crate) fn offline(facts: &Facts) -> Offline<'static> {
+    let file = Path::new("/etc/resolv.conf");
+    facts.depends_on(file, true);
+    // Without the file the C libraries ask 127.0.0.1.
+    let Ok(Some(resolver)) = resolver::read(file) else { return Offline::default() };
+    let servers = resolver.nameservers.iter().filter_map(|server| server.parse().ok());
+    Offline {
+        servers: servers.take(SERVERS).collect(),
+        search: resolver.search.into_iter().map(Cow::Owned).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ mod step;
 pub use bus::{Bus, BusName, Nested};
 pub use calls::Calls;
 pub use listing::Listing;
-pub use network::{Approvals, Network};
+pub use network::{Approvals, Network, Offline};
 pub use replies::{Instead, Open, SyscallReplies};
 pub use step::{Bind, Origin, Step};
 
@@ -92,8 +92,9 @@ pub struct Plan<'a> {
     /// The filtered network; `None`: the host's network, or none.
     #[serde(borrow)]
     pub network: Option<Network<'a>>,
-    /// There is no network: each look-up of a name is refused at once, and reported.
-    pub refuses_names: bool,
+    /// There is no network: each look-up of a name is refused at once, and reported. `None`: there is one.
+    #[serde(borrow)]
+    pub offline: Option<Offline<'a>>,
     /// Which variables the command gets.
     pub environment: Environment,
     /// The directory in which the command starts.

@@ -69,9 +69,8 @@ pub(crate) fn compose(
     }
     match network {
         NetworkMode::Host if facts.package().is_none() => name_resolution(tree)?,
-        // Without a network it refuses every name.
-        NetworkMode::Filtered | NetworkMode::None => own_name_server(tree)?,
-        NetworkMode::Host => {}
+        NetworkMode::Filtered => own_name_server(tree)?,
+        NetworkMode::Host | NetworkMode::None => {}
     }
     Ok(later)
 }

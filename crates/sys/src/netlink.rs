@@ -101,8 +101,12 @@ impl Messages {
         }
     }
 
-    /// Sends them to `protocol` (`NETLINK_*`) and waits until the kernel has executed them. Uses raw calls only.
+    /// Sends them to `protocol` (`NETLINK_*`) and waits until the kernel has executed them. Uses raw calls only. Does
+    /// nothing if there are none.
     pub(crate) fn send(&self, protocol: i32) -> Result<()> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
         let socket = raw::netlink_socket(protocol)?;
         let done = self.send_by(socket);
         raw::close(socket)?;

@@ -53,19 +53,19 @@ struct Socket {
 
 const NOT_YET: i32 = -1;
 
-/// What makes every address local, and leads connections to the listener.
+/// What makes addresses local.
 #[derive(Debug)]
-struct Leads {
-    /// For IPv4 and IPv6.
-    routes: [Messages; 2],
-    rules: Messages,
+enum Leads {
+    /// Routes for every address, of IPv4 and IPv6, and rules that lead connections to the listener.
+    Everywhere { routes: [Messages; 2], rules: Messages },
+    /// Routes for the name servers.
+    ToServers([Messages; 2]),
 }
 
 /// The network of a launch. For one launch.
 #[derive(Debug)]
 pub struct Network {
-    /// `None`: no address leads anywhere.
-    leads: Option<Leads>,
+    leads: Leads,
     sockets: Vec<Socket>,
     /// The error because of which there is no IPv6 or connections aren't led to the listener: an errno, or zero.
     without_v6: AtomicI32,
@@ -103,33 +103,53 @@ impl Network {
         for port in reach {
             add(Use::Reach(*port), loopback, *port);
         }
-        let leads = Leads { routes: [route(libc::AF_INET), route(libc::AF_INET6)], rules: rules() };
-        Self::with(Some(leads), sockets)
+        let routes = [route(libc::AF_INET), route(libc::AF_INET6)];
+        Self::with(Leads::Everywhere { routes, rules: rules() }, sockets)
     }
 
-    /// Prepares one without a way out. A socket at port 53 of 127.0.0.0/8 takes name queries, so that a program that
-    /// looks up a name gets an answer. Every other address is unreachable, as in a namespace that nothing was added to.
+    /// Prepares one without a way out. Only `servers`, the name servers of the host, and 127.0.0.0/8 have a socket at
+    /// port 53, so that a program that looks up a name gets an answer. Every other address is unreachable, as in a
+    /// namespace that nothing was added to.
     #[must_use]
-    pub fn closed() -> Self {
-        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), DNS);
-        let made = AtomicI32::new(NOT_YET);
-        Self::with(None, vec![Socket { used: Use::Questions, address, made }])
+    pub fn closed(servers: &[IpAddr]) -> Self {
+        let mut routes = [Messages::new(), Messages::new()];
+        let mut addresses = vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
+        for (at, server) in servers.iter().enumerate() {
+            // A host may list a server twice.
+            if server.is_loopback() || servers[..at].contains(server) {
+                continue;
+            }
+            match server {
+                IpAddr::V4(server) => lead(&mut routes[0], libc::AF_INET, &server.octets()),
+                IpAddr::V6(server) => lead(&mut routes[1], libc::AF_INET6, &server.octets()),
+            }
+        }
+        if servers.iter().any(IpAddr::is_ipv6) {
+            addresses.push(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+        }
+        let socket = |address| Socket {
+            used: Use::Questions,
+            address: SocketAddr::new(address, DNS),
+            made: AtomicI32::new(NOT_YET),
+        };
+        Self::with(Leads::ToServers(routes), addresses.into_iter().map(socket).collect())
     }
 
-    fn with(leads: Option<Leads>, sockets: Vec<Socket>) -> Self {
+    fn with(leads: Leads, sockets: Vec<Socket>) -> Self {
         Self { leads, sockets, without_v6: AtomicI32::new(0), without_rules: AtomicI32::new(0) }
     }
 
     /// In init, once the loopback interface of its new namespace is up; uses raw calls only.
     pub(crate) fn make(&self) -> Result<()> {
-        if let Some(Leads { routes: [v4, v6], rules }) = &self.leads {
-            v4.send(libc::NETLINK_ROUTE)?;
-            if let Err(errno) = v6.send(libc::NETLINK_ROUTE) {
-                self.without_v6.store(errno.raw_os_error(), Ordering::Relaxed);
-            }
-            if let Err(errno) = rules.send(libc::NETLINK_NETFILTER) {
-                self.without_rules.store(errno.raw_os_error(), Ordering::Relaxed);
-            }
+        let (Leads::Everywhere { routes: [v4, v6], .. } | Leads::ToServers([v4, v6])) = &self.leads;
+        v4.send(libc::NETLINK_ROUTE)?;
+        if let Err(errno) = v6.send(libc::NETLINK_ROUTE) {
+            self.without_v6.store(errno.raw_os_error(), Ordering::Relaxed);
+        }
+        if let Leads::Everywhere { rules, .. } = &self.leads
+            && let Err(errno) = rules.send(libc::NETLINK_NETFILTER)
+        {
+            self.without_rules.store(errno.raw_os_error(), Ordering::Relaxed);
         }
         for socket in &self.sockets {
             if socket.address.is_ipv6() && self.without_v6.load(Ordering::Relaxed) != 0 {
@@ -255,6 +275,13 @@ pub(crate) fn lead_connections() -> Result<()> {
 
 /// `ip route add local default dev lo`, as the kernel is told it.
 fn route(family: i32) -> Messages {
+    let mut messages = Messages::new();
+    lead(&mut messages, family, &[]);
+    messages
+}
+
+/// Appends `ip route add local DESTINATION dev lo`. An empty destination is every address.
+fn lead(messages: &mut Messages, family: i32, destination: &[u8]) {
     const NEW: u16 = 24;
     const CREATE: u16 = 0x400;
     const EXCLUSIVE: u16 = 0x200;
@@ -262,18 +289,21 @@ fn route(family: i32) -> Messages {
     const STATIC: u8 = 4;
     const SCOPE_HOST: u8 = 254;
     const LOCAL: u8 = 2;
+    const TO: u16 = 1;
     const OUT: u16 = 4;
     /// In every namespace the loopback interface is the first.
     const LOOPBACK: u32 = 1;
     let family = u8::try_from(family).unwrap_or(0);
+    let bits = u8::try_from(destination.len() * 8).unwrap_or(0);
     // Family, lengths of destination and source, type of service, table, protocol, scope, type; four bytes of flags.
-    let fixed = [family, 0, 0, 0, TABLE_LOCAL, STATIC, SCOPE_HOST, LOCAL, 0, 0, 0, 0];
-    let mut messages = Messages::new();
+    let fixed = [family, bits, 0, 0, TABLE_LOCAL, STATIC, SCOPE_HOST, LOCAL, 0, 0, 0, 0];
     messages.message(NEW, CREATE | EXCLUSIVE, &fixed, |message| {
+        if !destination.is_empty() {
+            message.attribute(TO, destination);
+        }
         message.attribute(OUT, &LOOPBACK.to_ne_bytes());
     });
     messages.acknowledge();
-    messages
 }
 
 #[cfg(test)]
@@ -377,22 +407,31 @@ mod tests {
     }
 
     #[test]
-    fn without_a_way_out_only_names_are_asked_for() {
-        inside_of(Network::closed(), |network| {
+    fn without_a_way_out_only_the_name_servers_are_there() {
+        let servers = ["192.0.2.53", "192.0.2.53", "127.0.0.53", "192.0.2.54", "2001:db8::53"];
+        inside_of(Network::closed(&servers.map(|server| server.parse().unwrap())), |network| {
             let made = network.take();
-            assert_eq!(made.len(), 1);
-            let socket = UdpSocket::from(made[0].socket.try_clone().unwrap());
-            socket.set_nonblocking(false).unwrap();
-            socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-            for server in ["127.0.0.1:53", "127.0.0.53:53"] {
-                let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-                client.send_to(b"question", server).unwrap();
+            assert_eq!(made.len(), 2);
+            for (server, from) in [
+                ("192.0.2.53:53", "0.0.0.0:0"),
+                ("192.0.2.54:53", "0.0.0.0:0"),
+                ("127.0.0.1:53", "0.0.0.0:0"),
+                ("[2001:db8::53]:53", "[::]:0"),
+            ] {
+                let client = UdpSocket::bind(from).unwrap();
+                client.connect(server).unwrap();
+                client.send(b"question").unwrap();
+                let found = made.iter().find(|made| made.address.is_ipv6() == server.starts_with('['));
+                let socket = UdpSocket::from(found.unwrap().socket.try_clone().unwrap());
+                socket.set_nonblocking(false).unwrap();
+                socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
                 assert_eq!(socket.recv_from(&mut [0; 16]).unwrap().0, 8, "{server}");
             }
-            for elsewhere in ["192.0.2.53:53", "[2001:db8::53]:53"] {
+            for elsewhere in ["192.0.2.55:53", "[2001:db8::55]:53"] {
                 let refused = TcpStream::connect(elsewhere).unwrap_err();
                 assert_eq!(refused.kind(), ErrorKind::NetworkUnreachable, "{elsewhere}");
             }
         });
+        inside_of(Network::closed(&[]), |network| assert_eq!(network.take().len(), 1));
     }
 }

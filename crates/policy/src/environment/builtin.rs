@@ -158,7 +158,9 @@ mod tests {
         for (name, entry) in removed {
             assert_eq!(removes(name.as_bytes()), Some(entry), "{name}");
         }
-        for name in ["AWS_REGION", "PWD", "OLDPWD", "COMPASS", "PATH", "HOME", "TERM", "KEYBOARD", "env", "", "LANG"] {
+        for name in
+            ["AWS_REGION", "PWD", "OLDPWD", "COMPASS", "PATH", "HOME", "TERM", "KEYBOARD", "env", "", "LANG"]
+        {
             assert_eq!(removes(name.as_bytes()), None, "{name}");
         }
     }

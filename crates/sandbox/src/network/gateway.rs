@@ -6,14 +6,14 @@
 //! rights. A command that never uses the network has no cost. When the gateway ends, its sockets are closed: later
 //! requests are refused, and there is no other way out.
 //!
-//! A sandbox without a network ([`Plan::refuses_names`]) has a gateway, too. It gets the sockets for name queries only
+//! A sandbox without a network ([`Plan::offline`]) has a gateway, too. It gets the sockets for name queries only
 //! and rules that allow nothing. So a program that looks up a name gets an answer at once, and the user a report.
 //!
 //! The caller provides the code of the gateway ([`ServeNetwork`]): this crate knows nothing of names and protocols.
 
 use crate::apply::start::LaunchEvent;
 use crate::error::StartError;
-use crate::plan::{Approvals, Filter, IdentityKind, Network as Told, Plan};
+use crate::plan::{Approvals, Filter, IdentityKind, Network as Told, Offline, Plan};
 use palisade_policy::network::NetworkRules;
 use palisade_protocol::ProtocolError;
 use palisade_protocol::network::{Frames, Instruction, frame};
@@ -173,7 +173,8 @@ pub(crate) fn filter() -> Result<palisade_syscall::Filter, palisade_syscall::Err
 /// The gateway of a launch, or its sockets before it is started.
 #[derive(Debug)]
 pub(crate) struct Gateway<'p> {
-    rules: Rules<'p>,
+    /// `None`: there is nothing to serve.
+    rules: Option<Rules<'p>>,
     identity: Option<[u32; 2]>,
     serve: ServeNetwork,
     state: State,
@@ -185,14 +186,14 @@ enum Rules<'p> {
     /// Those of a filtered network.
     Filtered(&'p Told<'p>),
     /// Nothing is allowed.
-    Closed,
+    Closed(&'p Offline<'p>),
 }
 
 impl<'p> Rules<'p> {
     fn of(plan: &'p Plan<'_>) -> Option<Self> {
         match &plan.network {
             Some(told) => Some(Self::Filtered(told)),
-            None => plan.refuses_names.then_some(Self::Closed),
+            None => plan.offline.as_ref().map(Self::Closed),
         }
     }
 }
@@ -201,7 +202,7 @@ impl<'p> Rules<'p> {
 pub(crate) fn network(plan: &Plan<'_>) -> Option<Network> {
     Some(match Rules::of(plan)? {
         Rules::Filtered(told) => Network::new(&told.reach),
-        Rules::Closed => Network::closed(),
+        Rules::Closed(offline) => Network::closed(&offline.servers),
     })
 }
 
@@ -255,9 +256,7 @@ impl<'p> Gateway<'p> {
     ) -> Self {
         let mapped = plan.identity.kind == IdentityKind::Mapped;
         let identity = mapped.then_some([plan.identity.host_uid, plan.identity.host_gid]);
-        // Without rules there is no network, and no socket that could be served.
-        let rules = Rules::of(plan).unwrap_or(Rules::Closed);
-        let mut gateway = Self { rules, identity, serve, state: State::Shut };
+        let mut gateway = Self { rules: Rules::of(plan), identity, serve, state: State::Shut };
         let (Some(network), Some(lifeline)) = (network, &started.lifeline) else { return gateway };
         if let Some(why) = network.unled() {
             tell(LaunchEvent::Unled(why));
@@ -308,9 +307,10 @@ impl<'p> Gateway<'p> {
 
     fn begin(&mut self, tell: &mut dyn FnMut(LaunchEvent<'_>)) {
         let State::Alone(sockets) = std::mem::take(&mut self.state) else { return };
-        let approvals = match self.rules {
+        let Some(rules) = self.rules else { return };
+        let approvals = match rules {
             Rules::Filtered(told) => told.answers.as_ref(),
-            Rules::Closed => None,
+            Rules::Closed(_) => None,
         };
         let answered = match approvals.map(Approvals::read).transpose() {
             Ok(answered) => answered.unwrap_or_default(),
@@ -319,7 +319,7 @@ impl<'p> Gateway<'p> {
                 NetworkRules::default()
             }
         };
-        match start(self.rules, self.identity, sockets, answered, self.serve) {
+        match start(rules, self.identity, sockets, answered, self.serve) {
             Ok((process, socket)) => {
                 self.state =
                     State::Open { process, control: Control { socket, frames: Frames::new(LONGEST) } };
@@ -474,7 +474,7 @@ fn start(
             }
             told.filter.instructions()
         }
-        Rules::Closed => Filter::from(&filter()?).instructions(),
+        Rules::Closed(_) => Filter::from(&filter()?).instructions(),
     };
     let apart = Apart { name: c"palisade-net", kept: &kept, nothing: None, identity, filter: &filter };
     let process = fork::apart(&apart, move || serve(served))?;

@@ -4,10 +4,11 @@
 use super::askers::Askers;
 use super::gateway;
 use crate::apply::start::Running;
-use crate::plan::Plan;
-use palisade_event::{Detail, Event, Mechanism, Operation, Outcome, Subject, Why};
+use crate::plan::{self, Plan};
+use palisade_event::{Detail, Event, Mechanism, Object, Operation, Outcome, Subject, Why};
 use palisade_policy::network::Target;
 use palisade_protocol::network::{Held, Instruction, Resolving};
+use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::SystemTime;
@@ -15,13 +16,16 @@ use std::time::SystemTime;
 /// Why nothing is reached where there is no network: no rule refused it.
 const CLOSED: &str = "the sandbox has no network";
 
+/// How many names are remembered. A program that looks up more would only flood the user.
+const REMEMBERED: usize = 1024;
+
 /// Receives the reports of a launch.
 #[derive(Debug)]
 pub struct Reports {
     /// The policy states the way out, by proxy or direct.
     says_way_out: bool,
     /// There is no network.
-    closed: bool,
+    offline: Option<Offline>,
     askers: Askers,
     renewal: Renewal,
 }
@@ -31,7 +35,12 @@ impl Reports {
     #[must_use]
     pub fn new(plan: &Plan<'_>) -> Self {
         let says_way_out = plan.network.as_ref().is_some_and(|network| network.proxy.is_some());
-        Self { says_way_out, closed: plan.refuses_names, askers: Askers::default(), renewal: Renewal::default() }
+        Self {
+            says_way_out,
+            offline: plan.offline.as_ref().map(Offline::new),
+            askers: Askers::default(),
+            renewal: Renewal::default(),
+        }
     }
 
     /// The command runs.
@@ -58,7 +67,40 @@ impl Reports {
         });
         let who = asker.as_ref().map_or((program, None), |asker| (asker.program.as_str(), asker.pid));
         let completed = completed(event, who, overlooked)?;
-        Some(if self.closed { Event { why: Why::text(CLOSED), ..completed } } else { completed })
+        match &mut self.offline {
+            Some(offline) => offline.complete(completed),
+            None => Some(completed),
+        }
+    }
+}
+
+/// What was told of a sandbox without a network.
+#[derive(Debug)]
+struct Offline {
+    /// The domains in which the C libraries look a name up, too.
+    search: Vec<String>,
+    /// The names that were refused.
+    told: HashSet<String>,
+}
+
+impl Offline {
+    fn new(plan: &plan::Offline<'_>) -> Self {
+        let domains = plan.search.iter().map(|domain| domain.trim_matches('.').to_ascii_lowercase());
+        Self { search: domains.filter(|domain| !domain.is_empty()).collect(), told: HashSet::new() }
+    }
+
+    /// The event about the name that the program asked for, once for each name. No rule has refused the name.
+    fn complete(&mut self, event: Event) -> Option<Event> {
+        let Object::Host { host, port } = &event.object else { return Some(event) };
+        let below = |domain: &String| host.strip_suffix(domain.as_str())?.strip_suffix('.');
+        let name = self.search.iter().find_map(below).filter(|name| !name.is_empty()).unwrap_or(host);
+        if self.told.len() == REMEMBERED || !self.told.insert(name.to_owned()) {
+            return None;
+        }
+        let object = Object::Host { host: name.to_owned(), port: *port };
+        let hint = format!("palisade run --allow {object} …");
+        let hint = Some(hint).filter(|hint| is_hint(hint));
+        Some(Event { object, why: Why::text(CLOSED), hint, ..event })
     }
 }
 
@@ -144,7 +186,8 @@ fn outcome(event: &Event) -> Option<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use palisade_event::{Decision, Guard, Launch, Network, Object, Verdict};
+    use palisade_event::{Decision, Guard, Launch, Network, Verdict};
+    use std::borrow::Cow;
 
     fn refused(hint: &str) -> Event {
         Event::new(
@@ -179,6 +222,23 @@ mod tests {
         assert!(failed.hint.unwrap().starts_with("palisade run --proxy environment …"));
         assert_eq!(unknown(&of(Outcome::Failed)).unwrap().hint, None);
         assert_eq!(completed(&of(Outcome::Closed), ("x", None), true).unwrap().hint, None);
+    }
+
+    /// A library that looks a name up in a list of domains asks for several names, and the user meant one.
+    #[test]
+    fn a_name_is_told_once_and_without_the_domains_of_the_search_list() {
+        let search = ["svc.cluster.local", "Cluster.local.", "."].map(Cow::Borrowed).to_vec();
+        let mut offline = Offline::new(&plan::Offline { servers: Vec::new(), search });
+        let mut told = |host: &str| {
+            let event = Event { object: Object::Host { host: host.into(), port: None }, ..refused("") };
+            offline.complete(event).map(|event| (event.object.to_string(), event.hint.unwrap()))
+        };
+        let of = |name: &str| Some((name.to_owned(), format!("palisade run --allow {name} …")));
+        assert_eq!(told("a.example.svc.cluster.local"), of("a.example"));
+        assert_eq!(told("a.example.cluster.local"), None);
+        assert_eq!(told("a.example"), None);
+        assert_eq!(told("xcluster.local"), of("xcluster.local"));
+        assert_eq!(told("cluster.local"), of("cluster.local"));
     }
 
     /// A compromised gateway can't make Palisade tell the user to type a command of its choice, and can't report in the

@@ -6,7 +6,7 @@ use crate::plan::text::Text;
 use palisade_policy::network::{NetworkRules, Publish};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The gateway's part of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -30,6 +30,16 @@ pub struct Network<'a> {
     /// The seccomp filter of the gateway.
     #[serde(borrow)]
     pub filter: Filter<'a>,
+}
+
+/// What the refusal of names needs where there is no network.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Offline<'a> {
+    /// The host's name servers: programs inside ask these.
+    pub servers: Vec<IpAddr>,
+    /// The domains in which the C libraries look a name up, too. The user is told of the name without them.
+    #[serde(borrow)]
+    pub search: Vec<Cow<'a, str>>,
 }
 
 /// Where the user's approvals are saved.

@@ -186,11 +186,12 @@ fn plan(
         environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
     }
     let filtered = network::plan(policy, isolation, best_effort, &mut notes)?;
-    let refuses_names = network == NetworkMode::None && isolation == Isolation::Full;
-    let variables = match &filtered {
-        Some(_) => &network::VARIABLES[..],
-        None if refuses_names => &network::NO_RETRIES,
-        None => &[],
+    let offline =
+        (network == NetworkMode::None && isolation == Isolation::Full).then(|| network::offline(facts));
+    let variables = match (&filtered, &offline) {
+        (Some(_), _) => &network::VARIABLES[..],
+        (None, Some(_)) => &network::NO_RETRIES,
+        (None, None) => &[],
     };
     for (name, value) in variables.iter().copied() {
         environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
@@ -213,7 +214,7 @@ fn plan(
         broker,
         buses: buses.filtered,
         network: filtered,
-        refuses_names,
+        offline,
         environment,
         variables: facts.variables(),
         command: facts.prefix.iter().map(|part| Text::new(part.as_bytes())).collect::<Result<_, _>>()?,
