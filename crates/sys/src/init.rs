@@ -139,11 +139,10 @@ fn prepare(assignment: &Assignment<'_>) -> Result<()> {
         proc?;
     }
     raw::unshare(launch.namespaces.0 & BY_INIT)?;
-    if launch.namespaces.has(Namespaces::NETWORK) {
-        raw::loopback_up()?;
-    }
-    if let Some(network) = launch.network {
-        network.make()?;
+    match launch.network {
+        Some(network) => network.make()?,
+        None if launch.namespaces.has(Namespaces::NETWORK) => raw::loopback_up()?,
+        None => {}
     }
     if !launch.hostname.is_empty() {
         raw::sethostname(launch.hostname)?;

@@ -103,8 +103,9 @@ impl Network {
         for port in reach {
             add(Use::Reach(*port), loopback, *port);
         }
-        let routes = [route(libc::AF_INET), route(libc::AF_INET6)];
-        Self::with(Leads::Everywhere { routes, rules: rules() }, sockets)
+        let mut v4 = loopback_up();
+        lead(&mut v4, libc::AF_INET, &[]);
+        Self::with(Leads::Everywhere { routes: [v4, route(libc::AF_INET6)], rules: rules() }, sockets)
     }
 
     /// Prepares one without a way out. Only `servers`, the name servers of the host, and 127.0.0.0/8 have a socket at
@@ -112,7 +113,7 @@ impl Network {
     /// namespace that nothing was added to.
     #[must_use]
     pub fn closed(servers: &[IpAddr]) -> Self {
-        let mut routes = [Messages::new(), Messages::new()];
+        let mut routes = [loopback_up(), Messages::new()];
         let mut addresses = vec![IpAddr::V4(Ipv4Addr::UNSPECIFIED)];
         for (at, server) in servers.iter().enumerate() {
             // A host may list a server twice.
@@ -139,7 +140,7 @@ impl Network {
         Self { leads, sockets, without_v6: AtomicI32::new(0), without_rules: AtomicI32::new(0) }
     }
 
-    /// In init, once the loopback interface of its new namespace is up; uses raw calls only.
+    /// In init, in its new namespace; uses raw calls only.
     pub(crate) fn make(&self) -> Result<()> {
         let (Leads::Everywhere { routes: [v4, v6], .. } | Leads::ToServers([v4, v6])) = &self.leads;
         v4.send(libc::NETLINK_ROUTE)?;
@@ -273,6 +274,20 @@ pub(crate) fn lead_connections() -> Result<()> {
     })
 }
 
+/// In every namespace the loopback interface is the first.
+const LOOPBACK: u32 = 1;
+
+/// `ip link set lo up`, as the kernel is told it. It goes with the routes, which costs less than a call of its own.
+fn loopback_up() -> Messages {
+    const SET_LINK: u16 = 19;
+    const UP: u32 = 1;
+    // Family and type of the device; its index, its flags, and which flags are meant.
+    let numbers = [0, LOOPBACK, UP, UP].map(u32::to_ne_bytes);
+    let mut messages = Messages::new();
+    messages.message(SET_LINK, 0, numbers.as_flattened(), |_no_attributes| {}).acknowledge();
+    messages
+}
+
 /// `ip route add local default dev lo`, as the kernel is told it.
 fn route(family: i32) -> Messages {
     let mut messages = Messages::new();
@@ -291,8 +306,6 @@ fn lead(messages: &mut Messages, family: i32, destination: &[u8]) {
     const LOCAL: u8 = 2;
     const TO: u16 = 1;
     const OUT: u16 = 4;
-    /// In every namespace the loopback interface is the first.
-    const LOOPBACK: u32 = 1;
     let family = u8::try_from(family).unwrap_or(0);
     let bits = u8::try_from(destination.len() * 8).unwrap_or(0);
     // Family, lengths of destination and source, type of service, table, protocol, scope, type; four bytes of flags.
@@ -327,7 +340,6 @@ mod tests {
         let thread = std::thread::spawn(move || {
             // SAFETY: needed for a network of its own. Sound: no file descriptor is unshared.
             unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
-            raw::loopback_up().unwrap();
             network.make().unwrap();
             assert_eq!((network.unled(), network.without_v6()), (None, None));
             work(&network);

@@ -8,7 +8,7 @@ use crate::plan::{self, Plan};
 use palisade_event::{Detail, Event, Mechanism, Object, Operation, Outcome, Subject, Why};
 use palisade_policy::network::Target;
 use palisade_protocol::network::{Held, Instruction, Resolving};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::SystemTime;
@@ -80,13 +80,13 @@ struct Offline {
     /// The domains in which the C libraries look a name up, too.
     search: Vec<String>,
     /// The names that were refused.
-    told: HashSet<String>,
+    told: BTreeSet<String>,
 }
 
 impl Offline {
     fn new(plan: &plan::Offline<'_>) -> Self {
         let domains = plan.search.iter().map(|domain| domain.trim_matches('.').to_ascii_lowercase());
-        Self { search: domains.filter(|domain| !domain.is_empty()).collect(), told: HashSet::new() }
+        Self { search: domains.filter(|domain| !domain.is_empty()).collect(), told: BTreeSet::new() }
     }
 
     /// The event about the name that the program asked for, once for each name. No rule has refused the name.
