@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod aftermath;
 mod asked;
 mod asking;
 mod bench;

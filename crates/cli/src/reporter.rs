@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Prints what `palisade run` says while and after the command runs: refusals, and what the command made.
 
+use crate::aftermath;
 use crate::asking::Asking;
 use crate::calls::Calls;
 use crate::embedded;
@@ -98,6 +99,13 @@ impl<'c> Reporter<'c> {
                         "the transparent proxy is unavailable (nftables: {why}): only programs that \
                          use a proxy reach the network"
                     ));
+                }
+            }
+            LaunchEvent::Gone(paths) => {
+                if !self.quiet {
+                    let directory = std::env::current_dir().unwrap_or_default();
+                    let home = std::env::home_dir().unwrap_or_default();
+                    output::note(&aftermath::gone(paths, &directory, &home));
                 }
             }
             LaunchEvent::Unanswered(error) => {

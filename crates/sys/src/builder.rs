@@ -62,6 +62,14 @@ fn assemble(shared: &mut Shared<'_>) -> Result<(), Failure> {
         }
         progress.run(operation, launch.trees).map_err(at(Step::Operation(index)))?;
     }
+    // All are on the root's file system, so the first tells of all.
+    let kept = launch.operations.iter().find_map(|operation| match operation {
+        Operation::Own { kept, .. } => *kept,
+        _ => None,
+    });
+    if let Some(kept) = kept {
+        kept.count().map_err(at(Step::Descriptors))?;
+    }
     let ruleset = progress.ruleset;
     shared.progress = Some(progress);
     shared.stamps.mounts = shared.stamp();

@@ -8,8 +8,8 @@
 use crate::landlock::{self, Rights};
 use crate::raw::{self, Fd, MountAttr, Result};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicI32, Ordering};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Where a mounted tree comes from.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,62 @@ impl TreeSlot {
         let fd = self.0.load(Ordering::Acquire);
         (fd >= 0).then_some(fd)
     }
+}
+
+/// A private directory of the new tree. The launcher keeps it open, to say at the end which files the command has left
+/// there.
+#[derive(Debug)]
+pub struct Kept {
+    tree: AtomicI32,
+    files: AtomicU64,
+}
+
+impl Kept {
+    /// One that isn't made yet. For one launch.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { tree: AtomicI32::new(-1), files: AtomicU64::new(0) }
+    }
+
+    /// In the builder, before the command runs: counts the files that are there without the command. Done for the first
+    /// place only, because all are on one file system.
+    pub(crate) fn count(&self) -> Result<()> {
+        let tree = self.tree.load(Ordering::Acquire);
+        if tree >= 0 {
+            self.files.store(raw::count_files(tree)?, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The directory, and how many files its file system had before the command ran; zero if they weren't counted here.
+    /// Given once.
+    #[must_use]
+    pub fn take(&self) -> Option<(OwnedFd, u64)> {
+        let tree = self.tree.swap(-1, Ordering::AcqRel);
+        // SAFETY: needed to own what the builder has opened. Sound: it opened it in the table that it shared with this
+        // process and closed it nowhere, and the number is taken out of its cell once.
+        (tree >= 0).then(|| (unsafe { OwnedFd::from_raw_fd(tree) }, self.files.load(Ordering::Acquire)))
+    }
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+/// The number of files on the file system of an open file.
+///
+/// # Errors
+/// When the kernel can't say, which no open file is known to cause.
+pub fn count_files(on: BorrowedFd<'_>) -> Result<u64> {
+    raw::count_files(on.as_raw_fd())
 }
 
 /// Mount attributes of a bind mount, in addition to `nosuid`, which every bind mount has.
@@ -121,6 +177,8 @@ pub enum Operation<'a> {
         path: &'a CStr,
         /// Landlock rights beneath it.
         rights: Rights,
+        /// Where the launcher finds the directory, if it looks into it at the end.
+        kept: Option<&'a Kept>,
     },
     /// Mounts a new file system.
     Filesystem {
@@ -239,10 +297,16 @@ impl Progress {
                     }
                 }
             }
-            Operation::Own { path, rights } => {
+            Operation::Own { path, rights, kept } => {
                 let tree = raw::open_tree(libc::AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC)?;
                 self.attach(tree, path, false, rights)?;
-                raw::close(tree)
+                match kept {
+                    Some(kept) => {
+                        kept.tree.store(tree, Ordering::Release);
+                        Ok(())
+                    }
+                    None => raw::close(tree),
+                }
             }
             Operation::Filesystem { kind, options, flags, attributes, target, guarded, rights } => {
                 let fs = filesystem(kind, options, flags)?;

@@ -3,7 +3,7 @@
 
 use crate::plan::{Bind, IdentityKind, Origin, Plan, Step};
 use palisade_sys::landlock::Rights;
-use palisade_sys::operation::{Attributes, Operation, Source, TreeSlot};
+use palisade_sys::operation::{Attributes, Kept, Operation, Source, TreeSlot};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -112,6 +112,8 @@ pub(crate) struct Given<'p> {
     sockets: &'p [OwnedFd],
     /// The file by which portals know the application.
     information: Vec<u8>,
+    /// The private directories, by their step.
+    kept: Vec<(usize, Kept)>,
 }
 
 impl<'p> Given<'p> {
@@ -119,8 +121,10 @@ impl<'p> Given<'p> {
     pub(crate) fn new(plan: &'p Plan<'_>, sockets: &'p [OwnedFd], number: &str) -> Self {
         let mut size = c"50%";
         let mut information = Vec::new();
-        for step in &plan.steps {
+        let mut kept = Vec::new();
+        for (index, step) in plan.steps.iter().enumerate() {
             match step {
+                Step::Own { .. } => kept.push((index, Kept::new())),
                 Step::Root { size: stated } => size = stated.as_c_str(),
                 Step::Information { content, .. } => {
                     information = [content.as_bytes(), number.as_bytes(), b"\n"].concat();
@@ -128,7 +132,12 @@ impl<'p> Given<'p> {
                 _ => {}
             }
         }
-        Self { root: [(c"mode", c"0755"), (c"size", size)], sockets, information }
+        Self { root: [(c"mode", c"0755"), (c"size", size)], sockets, information, kept }
+    }
+
+    /// The private directories, by their step.
+    pub(crate) fn kept(&self) -> &[(usize, Kept)] {
+        &self.kept
     }
 
     fn socket(&self, bus: u32) -> i32 {
@@ -143,10 +152,16 @@ pub(crate) fn operations<'p>(
     given: &'p Given<'p>,
     trees: &'p Trees,
 ) -> Vec<Operation<'p>> {
-    plan.steps.iter().enumerate().map(|(index, step)| operation(step, given, trees.slot(index))).collect()
+    let each = |(index, step)| operation(step, index, given, trees.slot(index));
+    plan.steps.iter().enumerate().map(each).collect()
 }
 
-fn operation<'p>(step: &'p Step<'_>, given: &'p Given<'p>, tree: Option<usize>) -> Operation<'p> {
+fn operation<'p>(
+    step: &'p Step<'_>,
+    index: usize,
+    given: &'p Given<'p>,
+    tree: Option<usize>,
+) -> Operation<'p> {
     match step {
         Step::Root { .. } => Operation::Root { options: &given.root },
         Step::Socket { path, bus } => Operation::Listen { path: path.as_c_str(), socket: given.socket(*bus) },
@@ -177,7 +192,10 @@ fn operation<'p>(step: &'p Step<'_>, given: &'p Given<'p>, tree: Option<usize>) 
                 rights: bind.rights,
             }
         }
-        Step::Own { path, rights } => Operation::Own { path: path.as_c_str(), rights: *rights },
+        Step::Own { path, rights } => {
+            let kept = given.kept.iter().find(|(step, _kept)| *step == index).map(|(_step, kept)| kept);
+            Operation::Own { path: path.as_c_str(), rights: *rights, kept }
+        }
         Step::Tmpfs { path, rights } => Operation::Filesystem {
             kind: c"tmpfs",
             options: PRIVATE,

@@ -4,6 +4,7 @@
 use crate::apply::broker;
 use crate::apply::cgroup::Groups;
 use crate::apply::compile::{self, Given, Trees};
+use crate::apply::leftovers::Private;
 use crate::apply::masks;
 use crate::apply::monitor::{self, Children, Outcome, SupervisorState, Terminal};
 use crate::apply::window::Window;
@@ -30,7 +31,7 @@ use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the caller gives in addition to the plan.
 #[derive(Debug)]
@@ -144,6 +145,9 @@ pub enum LaunchEvent<'h> {
     },
     /// Connections can't be led to the gateway: only programs that use a proxy can connect.
     Unled(Errno),
+    /// The command has left these files and directories in places that are gone with the sandbox. Paths inside;
+    /// directories end with a slash.
+    Gone(&'h [PathBuf]),
     /// The user's earlier approvals can't be read: the user is asked again.
     Unanswered(&'h crate::network::approvals::ApprovalsError),
     /// The command runs, but the registry has no entry for it.
@@ -321,6 +325,7 @@ fn apply(
     });
     let started = started?;
 
+    let private = Private::take(plan, given.kept());
     let stamps = started.stamps;
     // Written while the command already runs, but before `Started` is reported: a reader of that event finds the entry.
     let entry = list(started.command, started.init, false);
@@ -333,7 +338,14 @@ fn apply(
     if plan.lifecycle.wait_for_all {
         monitor::linger(&started, &children, &mut state, tell);
     }
+    let changed = private.changed();
     let finished = monitor::finish(started, &children, state, tell);
+    if let Some(changed) = changed {
+        let gone = changed.list(plan);
+        if !gone.is_empty() {
+            tell(LaunchEvent::Gone(&gone));
+        }
+    }
     drop(entry);
     groups.remove();
     if let Some(window) = window {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Says at the end of a launch what its user may have to know: files that are gone with the sandbox, and after a
+//! failure the refusals that may have caused it.
+
+use palisade_policy::environment::{Fate, Filter, Reason};
+use palisade_text::quoted;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// How many paths or variables are named. There may be thousands.
+const NAMED: usize = 3;
+
+/// The line about files that were left in private places. `paths` isn't empty; a directory ends with a slash.
+pub(crate) fn gone(paths: &[PathBuf], directory: &Path, home: &Path) -> String {
+    let named: Vec<String> = paths.iter().take(NAMED).map(|path| short(path, directory, home)).collect();
+    let more = match paths.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (count, are) = match paths.len() {
+        1 => ("a path".to_owned(), "is"),
+        count => (format!("{count} paths"), "are"),
+    };
+    let lies_in = paths.first().and_then(|path| path.parent());
+    let keep = match lies_in.filter(|parent| !home.starts_with(parent) && parent.is_dir()) {
+        Some(parent) => format!("palisade run --rw {} …", quoted(&parent.to_string_lossy())),
+        None => "palisade run --home private --home-name NAME …".to_owned(),
+    };
+    format!(
+        "{count} written outside the shown directories {are} gone: {}{more}; to keep: {keep}",
+        named.join(", ")
+    )
+}
+
+/// A path as a user would type it: `../notes.txt`, `~/n`.
+fn short(path: &Path, directory: &Path, home: &Path) -> String {
+    let slash = if path.as_os_str().as_bytes().ends_with(b"/") { "/" } else { "" };
+    let text = |path: &Path| path.to_string_lossy().trim_end_matches('/').to_owned();
+    let beside = directory.parent().and_then(|parent| path.strip_prefix(parent).ok());
+    if let Some(rest) = beside.filter(|_| !home.starts_with(directory.parent().unwrap_or(directory))) {
+        return format!("{}{slash}", quoted(&format!("../{}", text(rest))));
+    }
+    match path.strip_prefix(home) {
+        // A shell expands the tilde only outside of quotation marks.
+        Ok(rest) => format!("~/{}{slash}", quoted(&text(rest))),
+        Err(_elsewhere) => format!("{}{slash}", quoted(&text(path))),
+    }
+}
+
+/// Names of programs, and the beginnings of variables by which they get what they need. Of other programs their own
+/// name counts: `npm` needs `NPM_TOKEN`.
+const NEEDS: [(&str, &[&str]); 9] = [
+    ("aider", &["ANTHROPIC", "OPENAI", "GEMINI"]),
+    ("claude", &["ANTHROPIC"]),
+    ("codex", &["OPENAI"]),
+    ("gemini", &["GEMINI", "GOOGLE"]),
+    ("gh", &["GH", "GITHUB"]),
+    ("git", &["GIT", "GITHUB", "GITLAB"]),
+    ("node", &["NPM"]),
+    ("psql", &["PG"]),
+    ("terraform", &["TF", "AWS", "GOOGLE", "ARM"]),
+];
+
+/// The line about variables that were removed and that the program may have needed. `None`: there is no such variable.
+pub(crate) fn removed(
+    environment: &Filter,
+    inherited: &[(OsString, OsString)],
+    program: &str,
+) -> Option<String> {
+    let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let own = program.to_uppercase();
+    let known = NEEDS.iter().find(|(name, _needs)| *name == program).map(|(_name, needs)| *needs);
+    let fits = |name: &str| match known {
+        Some(needs) => needs.iter().any(|need| name.starts_with(need)),
+        None => name.strip_prefix(&own).is_some_and(|rest| rest.starts_with('_')),
+    };
+    let bytes = inherited.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let mut names: Vec<String> = environment
+        .changed(bytes)
+        .into_iter()
+        .filter(|(_name, fate, _reason)| *fate == Fate::Removed)
+        .filter_map(|(name, _fate, reason)| {
+            let name = std::str::from_utf8(name).ok()?;
+            match reason {
+                Reason::Secret(what) => Some(format!("{name} ({what})")),
+                _ => fits(name).then(|| name.to_owned()),
+            }
+        })
+        .collect();
+    let first = names.first()?.split(' ').next()?.to_owned();
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    Some(format!(
+        "not passed on: {}{more}; if the command needs it: palisade run --keep-env {} …",
+        names.join(", "),
+        quoted(&first)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use palisade_policy::merge;
+
+    fn said(paths: &[&str]) -> String {
+        let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+        gone(&paths, Path::new("/home/me/code/project"), Path::new("/home/me"))
+    }
+
+    #[test]
+    fn paths_are_written_as_they_would_be_typed() {
+        let text = said(&["/home/me/code/no tes", "/home/me/n", "/home/me/code/wt/", "/home/me/x"]);
+        assert_eq!(
+            text,
+            "4 paths written outside the shown directories are gone: '../no tes', ~/n, ../wt/ and 1 more; to keep: \
+             palisade run --home private --home-name NAME …"
+        );
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("notes");
+        let text = gone(&[path], &parent.path().join("project"), Path::new("/home/me"));
+        let keep = format!(
+            "a path written outside the shown directories is gone: ../notes; to keep: palisade run --rw {} …",
+            parent.path().display()
+        );
+        assert_eq!(text, keep);
+    }
+
+    #[test]
+    fn variables_are_named_that_the_program_may_have_needed() {
+        let environment = merge(vec![palisade_policy::built_in()]).environment();
+        let inherited: Vec<(OsString, OsString)> = [
+            ("GH_TOKEN", "x"),
+            ("NPM_TOKEN", "x"),
+            ("GITHUB_TOKEN", "x"),
+            ("DATABASE_URL", "postgres://u:p@h/d"),
+            ("HOME", "/home/me"),
+        ]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into();
+        let said = |program: &str| removed(&environment, &inherited, program).unwrap();
+        assert_eq!(
+            said("/usr/bin/gh"),
+            "not passed on: GH_TOKEN, GITHUB_TOKEN, DATABASE_URL (a URL with a password); if the command needs it: \
+             palisade run --keep-env GH_TOKEN …"
+        );
+        assert!(said("npm").contains("NPM_TOKEN, DATABASE_URL"));
+        assert_eq!(removed(&environment, &inherited[4..], "make"), None);
+    }
+}
