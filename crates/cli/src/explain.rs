@@ -5,7 +5,7 @@
 use crate::asked::Asked;
 use crate::run_options::OptionError;
 use crate::verb::{self, Failure};
-use crate::{explain_command, explain_host, explain_name, explain_path};
+use crate::{explain_command, explain_host, explain_name, explain_path, why};
 use clap::{ArgGroup, ArgMatches, ValueEnum, ValueHint};
 use palisade::explanation::{Host, Target};
 use palisade_policy::Wanted;
@@ -15,7 +15,6 @@ use std::ffi::{OsStr, OsString};
 #[derive(Debug, clap::Args)]
 #[command(
     group = ArgGroup::new("what")
-        .required(true)
         .multiple(true)
         .args(["target", "syscall", "env", "names", "dry_run"]),
     after_help = "\
@@ -25,7 +24,8 @@ Examples:
   palisade explain ~/.ssh/id_ed25519
   palisade explain --profile web --allow example.com example.com
   palisade explain --view closure /etc/passwd -- python3 app.py
-  palisade explain --env HOME              what becomes of a variable",
+  palisade explain --env HOME              what becomes of a variable
+  palisade explain                         what the last launch from here was refused: palisade why",
     mut_arg("dry_run", |arg| arg.help("Print the plan of the launch and explain nothing")),
     mut_arg("json", |arg| arg.help("Answer as JSON")),
     mut_arg("env", |arg| arg.value_name("NAME[=VALUE]").help("Say what becomes of a variable; with a value: give it that")),
@@ -81,6 +81,9 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
 }
 
 fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
+    if options.is_about_the_last_launch(matches)? {
+        return why::answer(options.asked.launch.json);
+    }
     let variable = options.variable()?;
     // `--env NAME` without a value names a variable to explain. It is handled below and isn't part of the request.
     let mut asked = options.asked.clone();
@@ -116,6 +119,12 @@ fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 impl Options {
+    /// Whether nothing is asked about: what is meant is the last launch.
+    fn is_about_the_last_launch(&self, matches: &ArgMatches) -> Result<bool, Failure> {
+        let asks = self.target.is_some() || self.syscall.is_some() || self.names;
+        Ok(!asks && self.variable()?.is_none() && !self.asked.asks_for_something(matches)?)
+    }
+
     /// The variable to explain: one that is given without a value.
     fn variable(&self) -> Result<Option<&str>, Failure> {
         let mut asked = self.asked.launch.variables_asked_about();

@@ -76,6 +76,7 @@ mod syscalls;
 mod trace;
 mod verb;
 mod watch;
+mod why;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use palisade_package::trailer::Trailer;
@@ -137,6 +138,8 @@ enum Verb {
     Shell(Box<shell::Options>),
     /// Show what sandboxes are refused, what the guard decides and what happens in scopes, as it happens
     Watch(watch::Options),
+    /// Say what the last launch from this terminal was refused, and what would permit it
+    Why(why::Options),
     /// List the sandboxes that run
     Ps(ps::Options),
     /// Measure Palisade beside other launchers
@@ -289,6 +292,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Interpose(options), _) => interpose::run(options),
         (Verb::Shell(options), _) => shell::run(options),
         (Verb::Watch(options), _) => watch::run(options),
+        (Verb::Why(options), _) => why::run(options),
         (Verb::Ps(options), _) => ps::run(options),
         (Verb::Bench(options), _) => bench::run(options),
         (Verb::Completions(options), _) => completions::run(options),

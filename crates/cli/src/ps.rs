@@ -256,7 +256,7 @@ fn width() -> Option<usize> {
 }
 
 /// The age, in the largest unit of which it has at least one.
-fn ago(age: Duration) -> String {
+pub(crate) fn ago(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
         0..60 => format!("{seconds}s ago"),

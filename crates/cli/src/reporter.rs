@@ -9,6 +9,7 @@ use crate::output;
 use crate::repositories::Repositories;
 use crate::scan::Presentation;
 use crate::situation;
+use crate::why::{self, Ended};
 use palisade_event::{
     Detail, Event, Launch, Mechanism, Network, Object, Operation, Outcome, Sandbox, Subject, Verdict, Why,
 };
@@ -21,7 +22,11 @@ use palisade_sandbox::registry::Number;
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::time::SystemTime;
+
+/// Programs that fail to say no.
+const PREDICATES: [&str; 8] = ["[", "cmp", "diff", "egrep", "false", "grep", "rg", "test"];
 
 /// Receives the events of a launch.
 #[derive(Debug)]
@@ -199,6 +204,33 @@ impl<'c> Reporter<'c> {
         self.recorder().record(event);
     }
 
+    /// Leaves a note for `palisade why`.
+    fn keep(&self, code: u8) {
+        let Ok(facts) = situation::facts() else { return };
+        let launch = Launch::new(self.command, self.number.launcher, self.number.time());
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        Ended::now(&launch, code, &arguments).keep(&facts.places.state);
+    }
+
+    /// Says why the command may have failed, besides what was refused.
+    fn explain_failure(&self, refused: bool, plan: &Plan<'_>) {
+        let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
+        let inherited: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        if let Some(text) = aftermath::removed(&plan.environment, &inherited, &program) {
+            output::note(&text);
+        }
+        // A script that tests something fails all the time, so only a person is told.
+        let predicate = Path::new(&*program)
+            .file_name()
+            .is_some_and(|name| PREDICATES.iter().any(|known| name == *known));
+        if !refused && !predicate && rustix::termios::isatty(rustix::stdio::stderr()) {
+            let arguments: Vec<OsString> = std::env::args_os().collect();
+            if let Some(text) = why::without_refusal(&arguments) {
+                output::note(&text);
+            }
+        }
+    }
+
     fn recorder(&mut self) -> &Recorder {
         self.recorder.get_or_insert_with(|| {
             let place = || situation::facts().ok().map(|facts| facts.places.events());
@@ -227,10 +259,19 @@ impl<'c> Reporter<'c> {
         }
     }
 
-    /// Completes the reports when the command has ended.
-    pub(crate) fn conclude(&mut self) {
+    /// Completes the reports when the command has ended. `code`: its exit code, if it was started.
+    pub(crate) fn conclude(&mut self, code: Option<u8>, plan: &Plan<'_>) {
+        // Above are signals, which users send.
+        let failed = code.filter(|code| (1..=128).contains(code));
+        let refused = self.recorder.is_some();
         if let Some(recorder) = self.recorder.take() {
-            recorder.finish();
+            recorder.finish(failed.is_some());
+        }
+        if (refused || failed.is_some()) && embedded::link().is_none() {
+            self.keep(code.unwrap_or_default());
+        }
+        if let Some(_failed) = failed.filter(|_| !self.quiet) {
+            self.explain_failure(refused, plan);
         }
         self.calls.keep(self.quiet);
         if let Some(link) = embedded::link() {

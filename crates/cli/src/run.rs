@@ -296,7 +296,8 @@ pub(crate) fn apply(
         Ok(learned) => learned.into_iter().for_each(|(called, lost)| reporter.called(&called, lost, listen)),
         Err(error) => output::error(&error, Some(error.hint())),
     }
-    reporter.conclude();
+    let code = result.as_ref().ok().map(|(report, _planned)| report.outcome.code());
+    reporter.conclude(code, plan);
     if let Err(error) = company.end() {
         output::error(&error, error.hint().as_deref());
         return Ok(FAILURE);

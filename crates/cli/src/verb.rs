@@ -50,6 +50,9 @@ pub(crate) enum Failure {
     /// The places in the policy can't be found.
     #[error("can't resolve the policy: {0}")]
     Resolve(#[from] ResolveError),
+    /// The store of events can't be read.
+    #[error(transparent)]
+    Events(palisade_events::StoreError),
     /// The repository of the working directory can't be made writable.
     #[error(transparent)]
     Repository(RepositoryError),
@@ -246,6 +249,7 @@ impl Failure {
             Self::Registry(_) => "registry",
             Self::NoProject { .. } => "no-project",
             Self::Repository(_) => "no-repository",
+            Self::Events(_) => "store",
             Self::RootOnly { .. } => "root-only",
             Self::NoStore => "store",
             Self::NoAccount { .. } => "unknown-name",
@@ -277,6 +281,7 @@ impl Failure {
             }
             Self::Layer(error) => error.hint(),
             Self::Repository(error) => Some(error.hint()),
+            Self::Events(error) => error.hint(),
             Self::Plan(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Desktop(error) => error.hint(),

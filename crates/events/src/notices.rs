@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Prints lines about a launch's refusals while the command runs.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use palisade_event::Event;
 use rustix::termios::LocalModes;
@@ -12,6 +13,10 @@ use crate::{Sink, Style, Words};
 
 /// The most lines about refusals in one launch: the command's own output matters more.
 const MOST: usize = 5;
+/// How many refusals are repeated after a failure.
+const LAST: usize = 3;
+/// After this time later output has covered a line.
+const COVERED: Duration = Duration::from_secs(2);
 
 /// Prints some lines to standard error, then where to find more. While the command uses the whole screen, the lines
 /// wait.
@@ -23,6 +28,8 @@ pub struct Notices {
     seen: HashSet<u64>,
     referred: bool,
     waiting: Vec<String>,
+    /// The last refusals, and when they were printed. `None`: they weren't.
+    last: VecDeque<(String, Option<Instant>)>,
 }
 
 impl std::fmt::Debug for Notices {
@@ -51,6 +58,7 @@ impl Notices {
             seen: HashSet::new(),
             referred: false,
             waiting: Vec::new(),
+            last: VecDeque::new(),
         }
     }
 
@@ -59,14 +67,20 @@ impl Notices {
         let like = self.hasher.hash_one(event.likeness());
         // The launcher prints its own findings elsewhere.
         let own = event.subject.pid == Some(std::process::id());
-        if own || self.quiet || self.referred || self.seen.contains(&like) {
+        if own || self.quiet || self.seen.contains(&like) {
             return;
         }
-        if self.seen.len() < MOST {
+        let hint = event.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+        let line = format!("{event}{hint}");
+        if self.last.len() == LAST {
+            self.last.pop_front();
+        }
+        let printed = self.seen.len() < MOST;
+        self.last.push_back((line.clone(), printed.then(Instant::now)));
+        if printed {
             self.seen.insert(like);
-            let hint = event.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
-            self.say(format!("{event}{hint}"));
-        } else {
+            self.say(line);
+        } else if !self.referred {
             self.referred = true;
             let sandbox = event.launch.as_ref().map(|launch| format!(" --sandbox {}", launch.sandbox));
             self.say(format!("further refusals: palisade watch --all{}", sandbox.unwrap_or_default()));
@@ -77,6 +91,19 @@ impl Notices {
     pub(crate) fn note(&mut self, text: &str) {
         if !self.quiet {
             self.say(format!("note: {text}"));
+        }
+    }
+
+    /// The command has failed: repeats the last refusals, if they weren't printed or its later output has covered them.
+    pub(crate) fn failed(&mut self, now: Instant) {
+        let covered = |(_line, printed): &(String, Option<Instant>)| {
+            printed.is_none_or(|printed| now.duration_since(printed) >= COVERED)
+        };
+        if !self.last.iter().any(covered) {
+            return;
+        }
+        for (line, _printed) in std::mem::take(&mut self.last) {
+            self.say(format!("perhaps why it failed: {}", line.strip_prefix("refused: ").unwrap_or(&line)));
         }
     }
 
@@ -141,6 +168,24 @@ mod tests {
             lines[5],
             format!("palisade: further refusals: palisade watch --all --sandbox {}", launch.sandbox)
         );
+    }
+
+    #[test]
+    fn after_a_failure_the_last_ones_are_repeated_if_they_were_covered() {
+        let said = |numbers: std::ops::Range<u32>, later: Duration| {
+            let (reader, mut notices) = piped();
+            for number in numbers {
+                notices.refused(&refusal(&format!("/{number}")));
+            }
+            notices.failed(Instant::now() + later);
+            let text = all(reader, notices);
+            let again =
+                text.lines().filter_map(|line| line.strip_prefix("palisade: perhaps why it failed: "));
+            again.map(|line| line.split(' ').nth(1).unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert!(said(0..3, Duration::ZERO).is_empty(), "they were just printed");
+        assert_eq!(said(0..2, COVERED), ["/0", "/1"]);
+        assert_eq!(said(0..9, Duration::ZERO), ["/6", "/7", "/8"], "these weren't printed");
     }
 
     #[test]

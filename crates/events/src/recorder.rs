@@ -60,6 +60,8 @@ struct State {
     idle: Option<Idle>,
     working: bool,
     closing: bool,
+    /// The command has failed.
+    failed: bool,
 }
 
 struct Idle {
@@ -126,8 +128,11 @@ impl Recorder {
         self.shared.changed.notify_all();
     }
 
-    /// Writes the remaining events and ends. Waits for a second at most. Dropping does the same.
-    pub fn finish(self) {}
+    /// Writes the remaining events and ends. Waits for a second at most. Dropping does the same. If the command has
+    /// `failed`, the last refusals are printed again where the user may have lost sight of them.
+    pub fn finish(self, failed: bool) {
+        self.shared.lock().failed = failed;
+    }
 }
 
 impl Drop for Recorder {
@@ -195,6 +200,9 @@ fn work(shared: &Shared, idle: Idle) {
         writer.append(events, &mut notices);
         if closing {
             writer.conclude(&mut notices);
+            if shared.lock().failed {
+                notices.failed(Instant::now());
+            }
             break;
         }
     }
@@ -334,7 +342,7 @@ mod tests {
         let path = dir.path().join("state/events.sqlite");
         let (recorder, reader) = recorder(Some(&path));
         recorder.record(refusal("/a").with_hint(Some("palisade run --rw /a".into())));
-        recorder.finish();
+        recorder.finish(false);
         let entries = entries(&path);
         assert_eq!(entries.len(), 1);
         assert_eq!(&*entries[0].event.launch.as_ref().unwrap().command, "make all");
@@ -359,7 +367,7 @@ mod tests {
             }
         });
         let took = begun.elapsed();
-        recorder.finish();
+        recorder.finish(false);
         let entries = entries(&path);
         assert_eq!(entries.iter().map(|entry| entry.event.count).sum::<u64>(), 100_000);
         let seconds = usize::try_from(took.as_secs()).unwrap();
@@ -411,7 +419,7 @@ mod tests {
             if !held_until_the_end {
                 holder.execute_batch("COMMIT").unwrap();
             }
-            recorder.finish();
+            recorder.finish(false);
             let text = said(reader);
             assert!(text.contains("/a") && text.contains("/b"), "{text}");
             assert_eq!(
