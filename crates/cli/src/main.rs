@@ -223,6 +223,18 @@ fn say_usage(error: &clap::Error, arguments: &[OsString]) {
     output::say(&text);
 }
 
+/// If the first word is a program and no verb, says how it is run.
+fn suggest_run(arguments: &[OsString]) {
+    let Some(program) = arguments.first() else { return };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_program = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
+    if is_program {
+        let words: Vec<String> =
+            arguments.iter().map(|word| palisade_text::quoted(&word.to_string_lossy())).collect();
+        output::say(&format!("hint: palisade run -- {}\n", palisade_text::harmless(&words.join(" "))));
+    }
+}
+
 /// Handles everything except a launch with a kept plan.
 fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     if let Some(code) = attendance(arguments) {
@@ -243,6 +255,9 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         Ok(parsed) => parsed,
         Err(error) => {
             say_usage(&error, arguments);
+            if error.kind() == clap::error::ErrorKind::InvalidSubcommand {
+                suggest_run(arguments);
+            }
             let running = arguments.first().is_some_and(|verb| {
                 verb == "run" || verb == "learn" || verb == "open" || verb == "interpose"
             }) || (arguments.first().is_some_and(|verb| verb == "scope")

@@ -11,32 +11,32 @@ use palisade_policy::{LayerPolicy, NetworkMode};
 pub(crate) struct NetworkOptions {
     /// What of the network is there: none but a loopback of its own; filtered, what --allow and the
     /// policy's rules allow; or the host's. The other options here mean filtered
-    #[arg(long, value_name = "MODE", value_parser = NetworkMode::ALL.map(NetworkMode::key))]
+    #[arg(long, value_name = "MODE", value_parser = NetworkMode::ALL.map(NetworkMode::key), display_order = 4)]
     pub(crate) net: Option<String>,
     /// Let it talk to a host: 'example.com', '*.example.com:443', '10.0.0.0/8:5432', '*'. Addresses
     /// that aren't of the public internet take a rule of their own
-    #[arg(long, value_name = "HOST[:PORTS]", value_hint = ValueHint::Hostname)]
+    #[arg(long, value_name = "HOST[:PORTS]", value_hint = ValueHint::Hostname, display_order = 0)]
     pub(crate) allow: Vec<String>,
     /// Don't let it talk to a host, written as for --allow
-    #[arg(long, value_name = "HOST[:PORTS]", value_hint = ValueHint::Hostname)]
+    #[arg(long, value_name = "HOST[:PORTS]", value_hint = ValueHint::Hostname, help_heading = "Network")]
     pub(crate) deny_host: Vec<String>,
     /// What happens with hosts that match no rule: deny, ask or allow
-    #[arg(long, value_name = "VERDICT", value_parser = Fallback::ALL.map(Fallback::key))]
+    #[arg(long, value_name = "VERDICT", value_parser = Fallback::ALL.map(Fallback::key), help_heading = "Network")]
     pub(crate) net_default: Option<String>,
     /// Have the host listen for a port of the command's: '8080', '8080:80' (the host's port first),
     /// '0.0.0.0:8080:80'; on 127.0.0.1 if no address is given
-    #[arg(long, value_name = "[ADDRESS:][HOSTPORT:]PORT")]
+    #[arg(long, value_name = "[ADDRESS:][HOSTPORT:]PORT", help_heading = "Network")]
     pub(crate) publish: Vec<String>,
     /// Let it reach a port of the host's loopback, at the same port of its own
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", help_heading = "Network")]
     pub(crate) reach: Vec<String>,
     /// Go out through a proxy: http://, socks5:// or socks5h://HOST:PORT; environment: as your
     /// HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY say; or direct. A password is better kept in
     /// a policy file or a variable: other users can see a command line
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, help_heading = "Network")]
     pub(crate) proxy: Option<String>,
     /// Ask this name server instead of the host's
-    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    #[arg(long, value_name = "ADDRESS[:PORT]", help_heading = "Network")]
     pub(crate) dns: Vec<String>,
 }
 

@@ -31,18 +31,18 @@ Examples:
   palisade run --dry-run -- make            what would be done, and why")]
 pub(crate) struct RunOptions {
     /// Take the rules of a profile: a name, or a file
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", display_order = 5)]
     pub(crate) profile: Option<OsString>,
     /// Name of the sandbox while it runs; no other running sandbox may have it
-    #[arg(long = "name", value_name = "NAME", value_parser = sandbox_name)]
+    #[arg(long = "name", value_name = "NAME", value_parser = sandbox_name, display_order = 9)]
     pub(crate) sandbox_name: Option<String>,
     #[command(flatten)]
     pub(crate) launch: LaunchOptions,
     /// Go on only if the plan is the one that --dry-run --json has printed for these options
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) plan: Option<PathBuf>,
     /// Run a line of shell
-    #[arg(short = 'c', value_name = "LINE", conflicts_with = "command")]
+    #[arg(short = 'c', value_name = "LINE", conflicts_with = "command", display_order = 13)]
     pub(crate) line: Option<OsString>,
     /// The command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
@@ -53,165 +53,166 @@ pub(crate) struct RunOptions {
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct LaunchOptions {
     /// Ask for a feature
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", display_order = 6)]
     pub(crate) feature: Vec<String>,
     /// Do without a feature, and what only it needs
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Programs")]
     pub(crate) without: Vec<String>,
-    /// What is the home: none, private, read-only, overlay
-    #[arg(long, value_name = "POLICY", value_parser = words(Choice::HomePolicy))]
+    /// What is the home: none, one that is empty and gone afterwards; private, one of its own that is
+    /// kept under --home-name; read-only, that one without changes; overlay, with changes that are gone
+    #[arg(long, value_name = "POLICY", value_parser = words(Choice::HomePolicy), help_heading = "Files")]
     pub(crate) home: Option<String>,
     /// What the home is called outside
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Files")]
     pub(crate) home_name: Option<String>,
     /// Show a device: a path below /dev
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "Files")]
     pub(crate) device: Vec<String>,
     /// A program that is started inside, for the view closure
-    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName, help_heading = "Programs")]
     pub(crate) with: Vec<String>,
     /// A library that is opened inside, for the view closure
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", help_heading = "Programs")]
     pub(crate) library: Vec<String>,
     /// What of the session's bus is there: none, filtered, host
-    #[arg(long, value_name = "MODE", value_parser = words(Choice::Session))]
+    #[arg(long, value_name = "MODE", value_parser = words(Choice::Session), help_heading = "Message buses")]
     pub(crate) bus: Option<String>,
     /// Let it see a name on the session's bus
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Message buses")]
     pub(crate) see: Vec<String>,
     /// Let it talk to a name on the session's bus
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Message buses")]
     pub(crate) talk: Vec<String>,
     /// Let it own a name on the session's bus
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Message buses")]
     pub(crate) own: Vec<String>,
     /// Let it use an interface of the desktop portal
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Message buses")]
     pub(crate) portal: Vec<String>,
     /// What may be done with files that arguments name: none, read, execute, write
-    #[arg(long, value_name = "MODE", value_parser = words(Choice::PassFiles))]
+    #[arg(long, value_name = "MODE", value_parser = words(Choice::PassFiles), help_heading = "Files")]
     pub(crate) pass_files: Option<String>,
     /// Let it make user namespaces of its own
-    #[arg(long)]
+    #[arg(long, help_heading = "System calls")]
     pub(crate) allow_namespaces: bool,
     /// Let it make unix datagram sockets; `sendmsg` and `sendmmsg` go through the broker then, and take longer
-    #[arg(long)]
+    #[arg(long, help_heading = "System calls")]
     pub(crate) allow_datagrams: bool,
     /// A shell inside, instead of the command
-    #[arg(long)]
+    #[arg(long, help_heading = "Programs")]
     pub(crate) shell: bool,
     /// At the end, say what was looked for inside, isn't there, and is on the host
-    #[arg(long)]
+    #[arg(long, display_order = 10)]
     pub(crate) trace: bool,
     /// At the end, say what was used
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) stats: bool,
     /// Add what is printed to a log of the application's, too
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) log: bool,
     /// What is visible to begin with
-    #[arg(long, value_name = "VIEW", value_parser = View::ALL.map(View::key))]
+    #[arg(long, value_name = "VIEW", value_parser = View::ALL.map(View::key), help_heading = "Files")]
     pub(crate) view: Option<String>,
     /// Show a path read-only; it may be executed. HOST=DEST shows it elsewhere; globs like
     /// '**/*.md' stand for what exists when the command starts
-    #[arg(long, value_name = "HOST[=DEST]", value_hint = ValueHint::AnyPath)]
+    #[arg(long, value_name = "HOST[=DEST]", value_hint = ValueHint::AnyPath, display_order = 2)]
     pub(crate) ro: Vec<OsString>,
     /// Let the whole git repository of the working directory be written to: from a directory below its top,
     /// in a worktree or a submodule
-    #[arg(long)]
+    #[arg(long, display_order = 3)]
     pub(crate) repo: bool,
     /// Show a path, writable
-    #[arg(long, value_name = "HOST[=DEST]", value_hint = ValueHint::AnyPath)]
+    #[arg(long, value_name = "HOST[=DEST]", value_hint = ValueHint::AnyPath, display_order = 1)]
     pub(crate) rw: Vec<OsString>,
     /// Hide a path: absent, or empty where it lies in something shown
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "Files")]
     pub(crate) hide: Vec<OsString>,
     /// Refuse every access to a path
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "Files")]
     pub(crate) deny: Vec<OsString>,
     /// A private, empty, writable directory
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = "Files")]
     pub(crate) tmpfs: Vec<OsString>,
     /// What keeps names that programs outside obey (.git/hooks, .vscode, .bashrc, …) from being made
     /// and changed: broker; mounts, for those that exist; off
-    #[arg(long, value_name = "MODE", value_parser = Protect::ALL.map(Protect::key))]
+    #[arg(long, value_name = "MODE", value_parser = Protect::ALL.map(Protect::key), help_heading = "Files")]
     pub(crate) protect: Option<String>,
     /// Protect a name too, at any depth: 'deploy/keys', '*.key', 'a/**/b'; or the names of a group: 'group:ci'
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Files")]
     pub(crate) protect_name: Vec<String>,
     /// Don't protect a name, written as `palisade explain --names` lists it, or those of a group: 'group:editor'
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Files")]
     pub(crate) allow_name: Vec<String>,
     #[command(flatten)]
     pub(crate) network: NetworkOptions,
     /// What becomes of system calls that weren't learned of the profile's programs: learn remembers
     /// them, enforce refuses them, ask asks you, off lets them be made
-    #[arg(long, value_name = "MODE", value_parser = words(Choice::SyscallMode))]
+    #[arg(long, value_name = "MODE", value_parser = words(Choice::SyscallMode), help_heading = "System calls")]
     pub(crate) syscalls: Option<String>,
     /// How they are refused: errno, the call fails; kill, the process is ended
-    #[arg(long, value_name = "HOW", value_parser = words(Choice::SyscallRefusal))]
+    #[arg(long, value_name = "HOW", value_parser = words(Choice::SyscallRefusal), help_heading = "System calls")]
     pub(crate) syscall_refusal: Option<String>,
     /// Give a variable a value
-    #[arg(long, value_name = "NAME=VALUE")]
+    #[arg(long, value_name = "NAME=VALUE", display_order = 7)]
     pub(crate) env: Vec<String>,
     /// Keep variables that would be removed; a glob
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", display_order = 8)]
     pub(crate) keep_env: Vec<String>,
     /// Start in this directory inside
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Files")]
     pub(crate) cwd: Option<OsString>,
     /// The host name inside
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = "Identity and limits")]
     pub(crate) hostname: Option<String>,
     /// Limit a resource: memory=512M, processes=100, cpu_time=60, open_files, file_size,
     /// core_size, stack, address_space, locked_memory
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", help_heading = "Identity and limits")]
     pub(crate) limit: Vec<String>,
     /// Launch as another user: a command that breaks out has only the rights of this user; for root
-    #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Username, help_heading = "Identity and limits")]
     pub(crate) account: Option<String>,
     /// The user id inside
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", help_heading = "Identity and limits")]
     pub(crate) uid: Option<u32>,
     /// The group id inside
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", help_heading = "Identity and limits")]
     pub(crate) gid: Option<u32>,
     /// Which namespaces to make; none: Landlock and seccomp only, for hosts that have no
     /// user namespaces or when every fraction of a millisecond counts
-    #[arg(long, value_name = "WHICH", default_value = "all")]
+    #[arg(long, value_name = "WHICH", default_value = "all", help_heading = "Identity and limits")]
     pub(crate) namespaces: WhichNamespaces,
     /// Go on without guarantees that this host can't give, saying which
-    #[arg(long, overrides_with = "no_best_effort")]
+    #[arg(long, overrides_with = "no_best_effort", help_heading = "Identity and limits")]
     pub(crate) best_effort: bool,
     /// Stop when a guarantee can't be given (the default)
-    #[arg(long, overrides_with = "best_effort")]
+    #[arg(long, overrides_with = "best_effort", help_heading = "Identity and limits")]
     pub(crate) no_best_effort: bool,
     /// Print the plan instead of applying it
-    #[arg(long)]
+    #[arg(long, display_order = 11)]
     pub(crate) dry_run: bool,
     /// With --dry-run: as JSON
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
     /// Write JSON lines about the command's start and end to this descriptor
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Output")]
     pub(crate) status_fd: Option<i32>,
     /// Say on standard error where the launch's time went
-    #[arg(long, overrides_with = "no_timings")]
+    #[arg(long, overrides_with = "no_timings", help_heading = "Output")]
     pub(crate) timings: bool,
     /// Don't (the default)
-    #[arg(long, overrides_with = "timings", hide = true)]
+    #[arg(long, overrides_with = "timings", hide = true, help_heading = "Output")]
     pub(crate) no_timings: bool,
     /// Say nothing but errors
-    #[arg(long, short, overrides_with_all = ["verbose", "no_quiet"])]
+    #[arg(long, short, overrides_with_all = ["verbose", "no_quiet"], display_order = 12)]
     pub(crate) quiet: bool,
     /// Say notes too (the default)
-    #[arg(long, overrides_with = "quiet", hide = true)]
+    #[arg(long, overrides_with = "quiet", hide = true, help_heading = "Output")]
     pub(crate) no_quiet: bool,
     /// Say what is done
-    #[arg(long, short, overrides_with_all = ["quiet", "no_verbose"])]
+    #[arg(long, short, overrides_with_all = ["quiet", "no_verbose"], help_heading = "Output")]
     pub(crate) verbose: bool,
     /// Don't (the default)
-    #[arg(long, overrides_with = "verbose", hide = true)]
+    #[arg(long, overrides_with = "verbose", hide = true, help_heading = "Output")]
     pub(crate) no_verbose: bool,
 }
 

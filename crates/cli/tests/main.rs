@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod afterwards;
 mod answers;
 mod applications;
 mod apps;

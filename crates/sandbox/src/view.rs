@@ -93,7 +93,7 @@ fn system(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
     let temporary = Path::new("/var/tmp");
     if facts.cwd.starts_with(temporary) {
         // The working directory keeps its name. A link would change the name.
-        tree.private(temporary, 0o1777)
+        tree.private(temporary, 0o1777, false)
     } else {
         tree.symlink(temporary, Path::new("../tmp"))
     }
@@ -124,14 +124,14 @@ fn host(tree: &mut Tree<'_>) -> Result<(), PlanError> {
 
 /// Makes the command's private directories: temporary files, run-time files, its home.
 fn private_places(tree: &mut Tree<'_>, facts: &Facts, view: View) -> Result<(), PlanError> {
-    tree.private(Path::new("/tmp"), 0o1777)?;
-    tree.private(Path::new("/run"), 0o755)?;
+    tree.private(Path::new("/tmp"), 0o1777, true)?;
+    tree.private(Path::new("/run"), 0o755, false)?;
     tree.directory(Path::new("/run/lock"), 0o1777)?;
     tree.directory(Path::new("/run/shm"), 0o1777)?;
     let runtime = format!("/run/user/{}", facts.account.uid);
     tree.directory(Path::new(&runtime), 0o700)?;
     if view != View::Host && facts.account.home.parent().is_some() {
-        tree.private(&facts.account.home, 0o700)?;
+        tree.private(&facts.account.home, 0o700, true)?;
     }
     Ok(())
 }

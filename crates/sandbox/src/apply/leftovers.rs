@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 /// How many names are looked at, and how many are listed. More would hold up the end of a launch.
 const LOOKED_AT: usize = 20_000;
 const LISTED: usize = 1000;
-/// Directories in which programs expect that files don't last.
-const SCRATCH: [&str; 2] = ["/run", "/tmp"];
+/// The directory in which programs expect that files don't last.
+const SCRATCH: &str = "/tmp";
 /// A cache that isn't hidden: the Go toolchain's default for `GOPATH`.
 const CACHE: &str = "go";
 
@@ -95,7 +95,7 @@ impl Search<'_> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let Ok(directory) = openat(above, name, flags, Mode::empty()) else { return };
         let Ok(entries) = Dir::read_from(&directory) else { return };
-        let scratch = SCRATCH.iter().any(|place| path == Path::new(place));
+        let scratch = path == Path::new(SCRATCH);
         for entry in entries.flatten() {
             let name = entry.file_name();
             // Hidden files are programs' own: caches, logs, settings.

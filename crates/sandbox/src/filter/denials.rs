@@ -58,7 +58,18 @@ pub(crate) fn of_name(subject: Subject, path: &[u8], denial: &Denial, rules: &[N
     .with_hint(hint)
 }
 
-/// The event of a system call that the filter refused, with the command that explains it.
+/// System calls, the errors with which the filter refuses them, and the option that allows them.
+const OPTIONS: [(&str, Errno, &str); 7] = [
+    ("clone", Errno::EPERM, "--allow-namespaces"),
+    ("process_vm_readv", Errno::EPERM, "--feature debugger"),
+    ("process_vm_writev", Errno::EPERM, "--feature debugger"),
+    ("ptrace", Errno::EPERM, "--feature debugger"),
+    ("socket", Errno::EACCES, "--allow-datagrams"),
+    ("socketpair", Errno::EACCES, "--allow-datagrams"),
+    ("unshare", Errno::EPERM, "--allow-namespaces"),
+];
+
+/// The event of a system call that the filter refused, with the option that allows it or the command that explains it.
 pub(crate) fn of_call(subject: Subject, call: Syscall, errno: Errno) -> Event {
     let reason = refusal::reason(call, errno).unwrap_or("the policy denies it");
     // A kernel that lacks the call answers ENOSYS, and programs have an alternative for that.
@@ -71,7 +82,12 @@ pub(crate) fn of_call(subject: Subject, call: Syscall, errno: Errno) -> Event {
         (Verdict::Refused, Mechanism::Seccomp),
         Why::text(format!("it fails with {errno}: {reason}")),
     )
-    .with_hint(Some(format!("palisade explain --syscall {}", call.name())))
+    .with_hint(Some(
+        match OPTIONS.iter().find(|(name, with, _option)| *name == call.name() && *with == errno) {
+            Some((_name, _errno, option)) => format!("palisade run {option} …"),
+            None => format!("palisade explain --syscall {}", call.name()),
+        },
+    ))
 }
 
 #[cfg(test)]
@@ -108,9 +124,10 @@ mod tests {
             event.to_string(),
             "refused: syscall ptrace by a program: it fails with EPERM: reads and steers other processes (seccomp)"
         );
-        assert_eq!(event.hint.unwrap(), "palisade explain --syscall ptrace");
+        assert_eq!(event.hint.unwrap(), "palisade run --feature debugger …");
         let event = of_call(subject.clone(), "getpid".parse().unwrap(), Errno::EPERM);
         assert!(event.why.text.ends_with("the policy denies it"));
+        assert_eq!(event.hint.unwrap(), "palisade explain --syscall getpid");
         let expected = |errno| {
             let event = of_call(subject.clone(), "ptrace".parse().unwrap(), errno);
             matches!(event.detail, Detail::Sandbox(sandbox) if sandbox.expected)

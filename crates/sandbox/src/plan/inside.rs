@@ -87,7 +87,7 @@ impl Inside<'_> {
 fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
     Some(match step {
         Step::Bind(Bind { target, rights, .. }) => (target.as_path(), *rights),
-        Step::Own { path, rights }
+        Step::Own { path, rights, .. }
         | Step::Tmpfs { path, rights }
         | Step::Queues { path, rights }
         | Step::Processes { path, rights } => (path.as_path(), *rights),

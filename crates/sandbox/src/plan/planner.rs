@@ -374,7 +374,7 @@ fn apply(
         Grant::Hidden | Grant::Denied => {
             // Allowed paths below need mount points. The private directory holds nothing else.
             if let Some(place) = private {
-                return tree.private(place, 0o755);
+                return tree.private(place, 0o755, false);
             }
             let covered = tree.mask(&path.destination, path.grant == Grant::Denied)?;
             let user = path.rule.origin.layer >= Layer::User;
@@ -387,7 +387,7 @@ fn apply(
             }
             Ok(())
         }
-        Grant::Tmpfs => tree.private(&path.destination, 0o755),
+        Grant::Tmpfs => tree.private(&path.destination, 0o755, false),
         Grant::Allowed { write, execute } => {
             let working_directory = path.source == facts.cwd;
             let source = if working_directory {

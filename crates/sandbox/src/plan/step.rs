@@ -57,6 +57,8 @@ pub enum Step<'a> {
         /// Landlock rights beneath.
         #[serde(with = "rights")]
         rights: Rights,
+        /// The user didn't ask for it, and is told of files that are gone with it.
+        named: bool,
     },
     /// A private, empty, writable directory.
     Tmpfs {
