@@ -6,7 +6,6 @@ use crate::verb::{self, Failure};
 use clap::ArgMatches;
 use palisade::examination::Examination;
 use palisade_sandbox::guarantee::Have;
-use std::fmt::Write as _;
 
 /// How to answer.
 #[derive(Debug, clap::Args)]
@@ -48,6 +47,14 @@ fn words(examination: &Examination, verbose: bool) -> String {
         text.push_str(&palisade_text::harmless(&words));
         text.push('\n');
     };
+    line(
+        if examination.enforceable {
+            "palisade run works here: everything that the default policy asks for can be enforced"
+        } else {
+            "palisade run fails here: what is marked NO can't be enforced"
+        }
+        .to_owned(),
+    );
     for row in &examination.guarantees {
         let mark = match row.by() {
             Some(_) => "yes",
@@ -96,14 +103,5 @@ fn words(examination: &Examination, verbose: bool) -> String {
             }
         }
     }
-    let _infallible = writeln!(
-        text,
-        "{}",
-        if examination.enforceable {
-            "everything that the default policy asks for can be enforced here"
-        } else {
-            "what is marked NO can't be enforced here; launches that need it fail"
-        }
-    );
     text
 }

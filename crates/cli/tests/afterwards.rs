@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests what a launch says at its end: files that are gone, and why a command may have failed.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::terminal::Terminal;
 use crate::support::{Place, everybody, has, job};
@@ -54,7 +53,7 @@ fn what_is_not_lost_or_expected_to_be_is_not_named() {
             (&[], "mkdir -p ~/.cache/x ~/go/pkg; echo x >~/.config.x; echo x >../.hidden"),
             (&[], "echo x >../there-and-gone; rm ../there-and-gone"),
             (&["-q"], "echo x >../notes"),
-            (&["--namespaces", "none"], "true"),
+            (&["--namespaces", "none", "--protect", "off"], "true"),
         ] {
             assert_eq!(said(&place, options, line), "", "{options:?} {line}");
         }

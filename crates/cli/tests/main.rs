@@ -85,3 +85,4 @@ mod watch;
 mod watch_daemon;
 mod whole_repository;
 mod without_namespaces;
+mod workflows;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests a sandbox without a network: a look-up is answered at once, and the user hears of it while the program runs.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{everybody, has, job};
 use palisade_acceptance::patience::Patience;

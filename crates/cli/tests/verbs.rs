@@ -251,6 +251,7 @@ fn doctor_prints_the_table() {
     assert_eq!(rows.len(), 14);
     assert!(rows.iter().all(|row| !row["mechanisms"].as_array().unwrap().is_empty()), "{json}");
     let words = home.run(&["doctor"]);
+    assert!(words.out.starts_with("palisade run works here: "), "{words:?}");
     assert!(words.out.contains("nothing leaves by the network: network namespace"), "{words:?}");
 }
 
@@ -260,6 +261,7 @@ fn doctor_says_no_where_the_configuration_is_wrong() {
     home.write(".config/palisade/config.toml", "nonsense");
     let answer = home.run(&["doctor"]);
     assert_eq!(answer.code, 1);
+    assert!(answer.out.starts_with("palisade run fails here: "), "{answer:?}");
     assert!(answer.out.contains("NO   configuration: "), "{answer:?}");
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests `--repo`: git works below the top of a repository, in worktrees and in submodules, and what programs outside obey
 //! stays protected there.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, Run, everybody, has, job};
 
