@@ -105,6 +105,7 @@ impl Network {
         }
         let mut v4 = loopback_up();
         lead(&mut v4, libc::AF_INET, &[]);
+        v4.acknowledge();
         Self::with(Leads::Everywhere { routes: [v4, route(libc::AF_INET6)], rules: rules() }, sockets)
     }
 
@@ -125,6 +126,9 @@ impl Network {
                 IpAddr::V6(server) => lead(&mut routes[1], libc::AF_INET6, &server.octets()),
             }
         }
+        let [v4, v6] = &mut routes;
+        v4.acknowledge();
+        v6.acknowledge();
         if servers.iter().any(IpAddr::is_ipv6) {
             addresses.push(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
         }
@@ -284,7 +288,7 @@ fn loopback_up() -> Messages {
     // Family and type of the device; its index, its flags, and which flags are meant.
     let numbers = [0, LOOPBACK, UP, UP].map(u32::to_ne_bytes);
     let mut messages = Messages::new();
-    messages.message(SET_LINK, 0, numbers.as_flattened(), |_no_attributes| {}).acknowledge();
+    messages.message(SET_LINK, 0, numbers.as_flattened(), |_no_attributes| {});
     messages
 }
 
@@ -292,6 +296,7 @@ fn loopback_up() -> Messages {
 fn route(family: i32) -> Messages {
     let mut messages = Messages::new();
     lead(&mut messages, family, &[]);
+    messages.acknowledge();
     messages
 }
 
@@ -316,7 +321,6 @@ fn lead(messages: &mut Messages, family: i32, destination: &[u8]) {
         }
         message.attribute(OUT, &LOOPBACK.to_ne_bytes());
     });
-    messages.acknowledge();
 }
 
 #[cfg(test)]
