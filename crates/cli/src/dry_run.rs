@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Prints a plan: in words, or as JSON that can be applied.
 
-use palisade_policy::environment::{Fate, Filter, Reason};
+use palisade_policy::environment::{Fate, Reason};
 use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::plan::{GroupLimit, IdentityKind, Network, Plan};
 use palisade_syscall::store::key::shown;
@@ -101,7 +101,7 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
             GroupLimit::Processes(most) => format!("limit: {most} processes, by a control group"),
         });
     }
-    describe_environment(&plan.environment, &mut line);
+    describe_environment(plan, &mut line);
     line(&format!("directory: {}", plan.directory));
     for note in &plan.notes {
         line(&format!("note: {note}"));
@@ -115,15 +115,15 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
 
 /// Describes which variables of this process the command doesn't get, and which it gets instead. The value of a variable
 /// that the user has set may be a secret, so it isn't printed.
-fn describe_environment(environment: &Filter, line: &mut dyn FnMut(&str)) {
-    let values: Vec<String> = environment
-        .values()
-        .map(|(name, value, origin)| match origin.line {
-            // No file and no argument states it.
-            0 => format!("{name}={}", quoted(value)),
-            _ => name.to_owned(),
-        })
-        .collect();
+fn describe_environment(plan: &Plan<'_>, line: &mut dyn FnMut(&str)) {
+    let environment = &plan.environment;
+    let given = plan.offline.iter().flat_map(|offline| offline.variables.iter().map(ToString::to_string));
+    let stated = environment.values().map(|(name, value, origin)| match origin.line {
+        // No file and no argument states it.
+        0 => format!("{name}={}", quoted(value)),
+        _ => name.to_owned(),
+    });
+    let values: Vec<String> = stated.chain(given).collect();
     if !values.is_empty() {
         line(&format!("variables that are set: {}", values.join(" ")));
     }

@@ -208,7 +208,8 @@ fn apply(
     let name = invocation.command.first().ok_or(StartError::NoCommand)?;
     let reopen = inspect_streams()?;
 
-    let strings = environment(invocation.environment)?;
+    let given = plan.offline.as_ref().map_or(&[][..], |offline| &offline.variables);
+    let strings = environment(invocation.environment, given)?;
     let candidates = candidates(name, &strings)?;
     let candidates: Vec<&CStr> = candidates.iter().map(Text::as_c_str).collect();
     let arguments: StringArray<'_> = invocation.command.iter().map(Text::as_c_str).collect();
@@ -401,33 +402,38 @@ fn inspect_streams() -> Result<Vec<(i32, Rights)>, StartError> {
 }
 
 /// A variable of the command's environment.
-enum Variable {
-    /// Inherited, and used in place.
-    Inherited(&'static CStr),
+enum Variable<'p> {
+    /// Inherited or the plan's, and used in place.
+    InPlace(&'p CStr),
     /// Made here.
     Made(Text<'static>),
 }
 
-impl Variable {
+impl Variable<'_> {
     fn as_c_str(&self) -> &CStr {
         match self {
-            Self::Inherited(variable) => variable,
+            Self::InPlace(variable) => variable,
             Self::Made(variable) => variable.as_c_str(),
         }
     }
 }
 
-fn environment(filter: &Filter) -> Result<Vec<Variable>, StartError> {
+fn environment<'p>(filter: &Filter, given: &'p [Text<'_>]) -> Result<Vec<Variable<'p>>, StartError> {
     let mut variables = Vec::with_capacity(64);
     for variable in palisade_sys::process::environment() {
         let bytes = variable.to_bytes();
         // A string without `=` is a name without a value.
         let end = bytes.iter().position(|byte| *byte == b'=').unwrap_or(bytes.len());
         let (name, value) = (&bytes[..end], bytes.get(end + 1..).unwrap_or_default());
-        if !name.is_empty() && filter.judge_value(name, value).0 == Fate::Kept {
-            variables.push(Variable::Inherited(variable));
+        let replaced = |given: &Text<'_>| {
+            given.as_bytes().strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'='))
+        };
+        if !name.is_empty() && filter.judge_value(name, value).0 == Fate::Kept && !given.iter().any(replaced)
+        {
+            variables.push(Variable::InPlace(variable));
         }
     }
+    variables.extend(given.iter().map(|given| Variable::InPlace(given.as_c_str())));
     for (name, value, _origin) in filter.values() {
         variables.push(Variable::Made(Text::new(format!("{name}={value}"))?));
     }
@@ -435,7 +441,7 @@ fn environment(filter: &Filter) -> Result<Vec<Variable>, StartError> {
 }
 
 /// The paths at which a command may be.
-fn candidates(name: &Text<'_>, variables: &[Variable]) -> Result<Vec<Text<'static>>, StartError> {
+fn candidates(name: &Text<'_>, variables: &[Variable<'_>]) -> Result<Vec<Text<'static>>, StartError> {
     if name.as_bytes().contains(&b'/') {
         return Ok(vec![Text::new(name.as_bytes())?]);
     }

@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_name_is_told_once_and_without_the_domains_of_the_search_list() {
         let search = ["svc.cluster.local", "Cluster.local.", "."].map(Cow::Borrowed).to_vec();
-        let mut offline = Offline::new(&plan::Offline { servers: Vec::new(), search });
+        let mut offline = Offline::new(&plan::Offline { search, ..plan::Offline::default() });
         let mut told = |host: &str| {
             let event = Event { object: Object::Host { host: host.into(), port: None }, ..refused("") };
             offline.complete(event).map(|event| (event.object.to_string(), event.hint.unwrap()))

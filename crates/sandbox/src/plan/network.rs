@@ -40,6 +40,10 @@ pub struct Offline<'a> {
     /// The domains in which the C libraries look a name up, too. The user is told of the name without them.
     #[serde(borrow)]
     pub search: Vec<Cow<'a, str>>,
+    /// Variables that tell tools not to try again, as `NAME=VALUE`. They replace the caller's. The policy states nothing
+    /// about them.
+    #[serde(borrow)]
+    pub variables: Vec<Text<'a>>,
 }
 
 /// Where the user's approvals are saved.

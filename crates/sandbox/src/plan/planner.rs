@@ -186,16 +186,13 @@ fn plan(
         environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
     }
     let filtered = network::plan(policy, isolation, best_effort, &mut notes)?;
-    let offline =
-        (network == NetworkMode::None && isolation == Isolation::Full).then(|| network::offline(facts));
-    let variables = match (&filtered, &offline) {
-        (Some(_), _) => &network::VARIABLES[..],
-        (None, Some(_)) => &network::NO_RETRIES,
-        (None, None) => &[],
-    };
-    for (name, value) in variables.iter().copied() {
-        environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
+    if filtered.is_some() {
+        for (name, value) in network::VARIABLES {
+            environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
+        }
     }
+    let is_offline = network == NetworkMode::None && isolation == Isolation::Full;
+    let offline = is_offline.then(|| network::offline(facts, &environment)).transpose()?;
     let lifecycle = resources.lifecycle(facts, &resolved)?;
     let own_program =
         || Text::new(closure::program_of(&facts.command).as_bytes()).map(Some).map_err(PlanError::from);
