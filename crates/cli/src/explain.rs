@@ -24,6 +24,7 @@ Examples:
   palisade explain ~/.ssh/id_ed25519
   palisade explain --profile web --allow example.com example.com
   palisade explain --view closure /etc/passwd -- python3 app.py
+  palisade explain -- git push             would the command be found, and which
   palisade explain --env HOME              what becomes of a variable
   palisade explain                         what the last launch from here was refused: palisade why",
     mut_arg("dry_run", |arg| arg.help("Print the plan of the launch and explain nothing")),
@@ -105,8 +106,13 @@ fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
     if options.names {
         return explain_name::names::explain(&situation, json);
     }
-    let target = options.target.clone().ok_or(Failure::NothingAsked)?;
-    match stated(options, &target)?.unwrap_or_else(|| Target::of(&situation, &target)) {
+    // Without an operand the command that would be launched is meant.
+    let (target, kind) = match (&options.target, situation.facts.command.first()) {
+        (Some(target), _) => (target.clone(), stated(options, target)?),
+        (None, Some(program)) => (program.clone(), Some(Target::Command)),
+        (None, None) => return Err(Failure::NothingAsked),
+    };
+    match kind.unwrap_or_else(|| Target::of(&situation, &target)) {
         Target::Host(host) => explain_host::explain(&situation, &host, json),
         Target::Command => {
             if situation.facts.command.is_empty() {

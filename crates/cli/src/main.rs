@@ -223,15 +223,16 @@ fn say_usage(error: &clap::Error, arguments: &[OsString]) {
     output::say(&text);
 }
 
-/// If the first word is a program and no verb, says how it is run.
-fn suggest_run(arguments: &[OsString]) {
-    let Some(program) = arguments.first() else { return };
+/// If the first word is a program, says how the command is written behind `verb`.
+fn suggest(command: &[OsString], verb: &[&str]) {
+    let Some(program) = command.first() else { return };
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_program = std::env::split_paths(&path).any(|directory| directory.join(program).is_file());
     if is_program {
         let words: Vec<String> =
-            arguments.iter().map(|word| palisade_text::quoted(&word.to_string_lossy())).collect();
-        output::say(&format!("hint: palisade run -- {}\n", palisade_text::harmless(&words.join(" "))));
+            command.iter().map(|word| palisade_text::quoted(&word.to_string_lossy())).collect();
+        let words = palisade_text::harmless(&words.join(" "));
+        output::say(&format!("hint: palisade {} {words}\n", verb.join(" ")));
     }
 }
 
@@ -255,8 +256,12 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         Ok(parsed) => parsed,
         Err(error) => {
             say_usage(&error, arguments);
-            if error.kind() == clap::error::ErrorKind::InvalidSubcommand {
-                suggest_run(arguments);
+            match (error.kind(), arguments.split_first()) {
+                (clap::error::ErrorKind::InvalidSubcommand, _) => suggest(arguments, &["run", "--"]),
+                (clap::error::ErrorKind::UnknownArgument, Some((verb, words))) if verb == "explain" => {
+                    suggest(words, &["explain", "--"]);
+                }
+                _ => {}
             }
             let running = arguments.first().is_some_and(|verb| {
                 verb == "run" || verb == "learn" || verb == "open" || verb == "interpose"

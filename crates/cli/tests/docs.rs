@@ -40,6 +40,28 @@ fn the_examples_do_what_they_say() {
     tests.run();
 }
 
+/// Each command of the cookbook has a plan, in a directory below the top of a repository.
+#[test]
+fn the_cookbooks_commands_can_be_planned() {
+    if !crate::support::has("git") {
+        return;
+    }
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cookbook.md"))
+        .unwrap();
+    let place = crate::support::ordinary();
+    place.outside("git init -q ~/work; mkdir -p ~/work/deep ~/data");
+    let mut planned = 0;
+    for line in text.lines().filter_map(|line| line.strip_prefix("palisade run ")) {
+        // What is piped on is no part of the launch.
+        let line = line.split(['|', '#']).next().unwrap_or_default();
+        let plan = format!("cd ~/work/deep && '{}' run --dry-run {line}", place.binary().display());
+        let run = crate::support::job::finish(place.command("/bin/sh").args(["-c", &plan]));
+        assert!(run.code == 0 && run.out.contains("command: "), "palisade run {line}: {run:?}");
+        planned += 1;
+    }
+    assert!(planned > 30, "{planned} commands found");
+}
+
 #[test]
 fn the_policies_are_policies() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -242,6 +242,23 @@ fn check_points_at_what_is_wrong() {
     assert_eq!((code, &json["error"]["class"]), (2, &"read".into()));
 }
 
+/// A command that is written as one would type it.
+#[test]
+fn a_command_without_its_verb_or_dashes_is_shown_with_them() {
+    let home = Home::new();
+    for (words, hint) in [
+        (&["ls", "-l", "a b"][..], "hint: palisade run -- ls -l 'a b'\n"),
+        (&["explain", "ls", "-l", "x"], "hint: palisade explain -- ls -l x\n"),
+    ] {
+        let answer = home.run(words);
+        assert_eq!(answer.code, 2, "{answer:?}");
+        assert!(answer.err.ends_with(hint), "{answer:?}");
+    }
+    assert!(!home.run(&["no-such-program", "x"]).err.contains("palisade run"));
+    let answer = home.run(&["explain", "--", "ls", "-l"]);
+    assert!(answer.code == 0 && answer.out.starts_with("ls: runs inside: yes"), "{answer:?}");
+}
+
 #[test]
 fn doctor_prints_the_table() {
     let home = Home::new();

@@ -117,6 +117,24 @@ fn git_works_in_a_submodule() {
     }
 }
 
+/// What `explain` proposes is what a refusal proposes.
+#[test]
+fn explain_proposes_the_option_in_a_repository_only() {
+    for place in people() {
+        let explain = |directory: &str, path: &str| {
+            let mut palisade = place.command(place.binary());
+            palisade.args(["explain", "--access", "write", path]).current_dir(place.home.join(directory));
+            job::finish(&mut palisade).out
+        };
+        let inside = explain("work/main/sub", "../.git/index.lock");
+        assert!(inside.contains("to permit  palisade run --repo -- COMMAND…"), "{inside}");
+        let hooks = explain("work/main/sub", "../.git/hooks/new");
+        assert!(!hooks.contains("--repo -- COMMAND"), "{hooks}");
+        let outside = explain("work", "../nothing");
+        assert!(!outside.contains("--repo"), "{outside}");
+    }
+}
+
 #[test]
 fn without_a_repository_or_with_one_that_leads_elsewhere_nothing_starts() {
     for place in people() {

@@ -3,7 +3,7 @@
 
 use super::protection::{self, Protection};
 use super::{Place, Rule, Way, lossy};
-use crate::Situation;
+use crate::{Situation, repository};
 use palisade_policy::{Access, Decision, Grant, Hint, LayerPolicy, PathPattern, Resolved, Strength, Wanted};
 use palisade_sandbox::error::{PlanError, describe, quoted};
 use palisade_sandbox::plan::inside::{self, Inside, Seen};
@@ -304,8 +304,22 @@ fn permit(
             let text = pattern.as_ref().and_then(PathPattern::as_str);
             (text.map(|text| format!("palisade run {option} {} -- COMMAND…", quoted(text))), None)
         }
+        Hint::Option(_) | Hint::Allowed | Hint::Impossible if wanted == Wanted::Write => {
+            (by_repository(situation, resolved, path), None)
+        }
         Hint::Option(_) | Hint::Allowed | Hint::Impossible => (None, None),
     }
+}
+
+/// The command that makes the working directory's repository writable, if the path is in it and isn't protected there.
+fn by_repository(situation: &Situation, resolved: &Resolved, path: &Path) -> Option<String> {
+    let mut layer = LayerPolicy::command_line();
+    repository::state(&mut layer, &situation.facts, 0).ok()?;
+    let plan = situation.plan_with(layer).ok()?;
+    let inside = inside::look(&plan, path);
+    let protected = protection::of(situation, resolved, Some((&inside, &plan)), path);
+    let can = inside.can_write() && !protected.is_some_and(|name| name.refuses());
+    can.then(|| "palisade run --repo -- COMMAND…".to_owned())
 }
 
 /// Whether a launch with the path on its command line makes it accessible.

@@ -19,7 +19,7 @@ pub enum PlanError {
     #[error("can't find out who you are: {0}")]
     Account(#[from] palisade_host::account::AccountError),
     /// A rule names a path that doesn't exist.
-    #[error("{path:?} doesn't exist ({rule})")]
+    #[error("{path:?} doesn't exist; --ro and --rw take paths that exist")]
     Missing {
         /// The path.
         path: PathBuf,
@@ -275,7 +275,9 @@ impl PlanError {
             Self::Required { .. } => {
                 "make the path exist, or remove it from `require`: palisade profile edit PROFILE".to_owned()
             }
-            Self::NamelessHome { .. } => "[home] name = \"NAME\", or palisade open PROFILE".to_owned(),
+            Self::NamelessHome { .. } => {
+                "palisade run --home-name NAME …   # in a policy file: [home] name = \"NAME\"".to_owned()
+            }
             Self::Home { .. } => "XDG_DATA_HOME=DIRECTORY palisade open …".to_owned(),
             Self::Hook { .. } => "set the variable, or take the hook out of the profile".to_owned(),
             Self::NoProgram => "palisade run --view closure -- COMMAND…".to_owned(),
