@@ -146,15 +146,24 @@ impl Network {
 
     /// In init, in its new namespace; uses raw calls only.
     pub(crate) fn make(&self) -> Result<()> {
-        let (Leads::Everywhere { routes: [v4, v6], .. } | Leads::ToServers([v4, v6])) = &self.leads;
-        v4.send(libc::NETLINK_ROUTE)?;
+        let v6 = match &self.leads {
+            Leads::Everywhere { routes: [v4, v6], rules } => {
+                v4.send(libc::NETLINK_ROUTE)?;
+                if let Err(errno) = rules.send(libc::NETLINK_NETFILTER) {
+                    self.without_rules.store(errno.raw_os_error(), Ordering::Relaxed);
+                }
+                v6
+            }
+            Leads::ToServers([v4, v6]) => {
+                // A host may list an address that nothing can be routed to. Then look-ups fail without an answer.
+                if v4.send(libc::NETLINK_ROUTE).is_err() {
+                    raw::loopback_up()?;
+                }
+                v6
+            }
+        };
         if let Err(errno) = v6.send(libc::NETLINK_ROUTE) {
             self.without_v6.store(errno.raw_os_error(), Ordering::Relaxed);
-        }
-        if let Leads::Everywhere { rules, .. } = &self.leads
-            && let Err(errno) = rules.send(libc::NETLINK_NETFILTER)
-        {
-            self.without_rules.store(errno.raw_os_error(), Ordering::Relaxed);
         }
         for socket in &self.sockets {
             if socket.address.is_ipv6() && self.without_v6.load(Ordering::Relaxed) != 0 {
@@ -449,5 +458,13 @@ mod tests {
             }
         });
         inside_of(Network::closed(&[]), |network| assert_eq!(network.take().len(), 1));
+        // Addresses that no route leads to.
+        let strange = ["0.0.0.0", "255.255.255.255", "224.0.0.1", "0.0.0.1"];
+        inside_of(Network::closed(&strange.map(|server| server.parse().unwrap())), |network| {
+            assert_eq!(network.take().len(), 1);
+            let own = UdpSocket::bind("127.0.0.1:0").unwrap();
+            own.send_to(b"x", own.local_addr().unwrap()).unwrap();
+            assert_eq!(own.recv(&mut [0; 16]).unwrap(), 1, "the loopback interface is up");
+        });
     }
 }
