@@ -65,6 +65,7 @@ mod ps;
 mod queues;
 mod races;
 mod refusals;
+mod registries;
 mod repositories;
 mod scope;
 mod shell;

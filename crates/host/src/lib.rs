@@ -13,7 +13,7 @@
 //!   and a file's state at a moment;
 //! - [`account`], [`places`], [`layout`], [`resolver`]: the user, Palisade's own directories, the
 //!   system's directories, name resolution;
-//! - [`toolchain`], [`worktree`], [`virtualenv`], [`gitconfig`]: what a developer's command needs
+//! - [`toolchain`], [`worktree`], [`virtualenv`], [`gitconfig`], [`registries`]: what a developer's command needs
 //!   in addition to its working directory;
 //! - [`executable`], [`walk`](mod@walk), [`names`], [`links`]: which program a command is; paths that match a pattern;
 //!   a cache of names and links; the links along a path;
@@ -38,6 +38,7 @@ pub mod mounts;
 pub mod names;
 pub mod needs;
 pub mod places;
+pub mod registries;
 pub mod resolver;
 pub mod script;
 pub mod toolchain;

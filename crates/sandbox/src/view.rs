@@ -18,7 +18,7 @@ use crate::plan::{Origin, Step};
 use crate::view::tree::{Show, Tree, WRITABLE};
 use palisade_host::layout::RootKind;
 use palisade_host::needs::More;
-use palisade_host::{gitconfig, resolver, toolchain, virtualenv, worktree};
+use palisade_host::{gitconfig, registries, resolver, toolchain, virtualenv, worktree};
 use palisade_policy::{NetworkMode, View};
 use palisade_sys::landlock::Rights;
 use std::borrow::Cow;
@@ -166,8 +166,8 @@ fn devices(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Shows what the user's programs need from the home, which is private: toolchains, the rest of the repository, and the
-/// user's name for git.
+/// Shows what the user's programs need from the home, which is private: toolchains, the user's name for git, and the
+/// registries of package managers.
 fn user_toolchains(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
     let home = &facts.account.home;
     for path in toolchain::candidates(home) {
@@ -208,6 +208,16 @@ fn user_toolchains(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> 
         && let Ok(content) = Text::new(sanitised.text)
     {
         tree.file(&home.join(".gitconfig"), 0o644, content)?;
+    }
+    for source in registries::sources(home) {
+        facts.depends_on(&source, true);
+    }
+    for configuration in registries::find(home) {
+        if tree.host_path(&tree.resolve(&configuration.path)).is_none()
+            && let Ok(content) = Text::new(configuration.text)
+        {
+            tree.file(&configuration.path, 0o644, content)?;
+        }
     }
     Ok(())
 }
