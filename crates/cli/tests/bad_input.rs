@@ -132,7 +132,7 @@ fn values_that_cannot_be() {
 fn paths_that_are_not_there() {
     for place in everybody() {
         for option in ["--ro", "--rw"] {
-            refused(&place, &[option, "missing"], &["missing", "doesn't exist", "command line"]);
+            refused(&place, &[option, "missing"], &["missing", "doesn't exist", option]);
             refused(&place, &[option, "missing/nested/path"], &["missing/nested/path", "doesn't exist"]);
             refused(&place, &[option, "/etc/passwd/x"], &["/etc/passwd/x", "doesn't exist"]);
         }
