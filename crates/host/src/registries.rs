@@ -2,7 +2,7 @@
 //! Finds which package registries a user has configured, and writes that down without credentials.
 //!
 //! A company's mirror is configured in files of the home, beside the tokens for it. A sandbox's home is private, so
-//! package managers there would ask the public registries. Only lines that name a registry are taken over. A line that
+//! package managers there would ask the public registries. Only lines that name a registry are copied. A line that
 //! isn't understood is left out.
 
 use crate::file::{self, Links};
@@ -24,7 +24,7 @@ pub struct Configuration {
 struct Manager {
     /// Below the home.
     path: &'static str,
-    /// The sections whose keys are taken over. A name that ends with a dot stands for those that begin with it.
+    /// The sections whose keys are copied. A name that ends with a dot stands for those that begin with it.
     sections: &'static [&'static str],
     /// The keys.
     keys: &'static [&'static str],
@@ -76,7 +76,7 @@ impl Manager {
     /// The lines about registries, without credentials.
     fn without_credentials(&self, text: &str) -> String {
         let (mut out, mut section, mut said) = (String::new(), "", None);
-        // Whether an indented line goes on with a key that was taken over.
+        // Whether an indented line goes on with a key that was copied.
         let mut goes_on = false;
         for line in text.lines() {
             let words = line.trim();
