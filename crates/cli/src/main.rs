@@ -51,6 +51,7 @@ mod man;
 mod network;
 mod network_options;
 mod open;
+mod option_error;
 mod output;
 mod package;
 mod package_info;

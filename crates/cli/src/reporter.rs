@@ -9,7 +9,7 @@ use crate::output;
 use crate::repositories::Repositories;
 use crate::scan::Presentation;
 use crate::situation;
-use crate::why::{self, Ended};
+use crate::why::{self, LastLaunch};
 use palisade_event::{
     Detail, Event, Launch, Mechanism, Network, Object, Operation, Outcome, Sandbox, Subject, Verdict, Why,
 };
@@ -206,10 +206,10 @@ impl<'c> Reporter<'c> {
 
     /// Leaves a note for `palisade why`.
     fn keep(&self, code: u8) {
-        let Ok(facts) = situation::facts() else { return };
+        let place = || situation::facts().ok().map(|facts| facts.places.state);
         let launch = Launch::new(self.command, self.number.launcher, self.number.time());
         let arguments: Vec<OsString> = std::env::args_os().collect();
-        Ended::now(&launch, code, &arguments).keep(&facts.places.state);
+        LastLaunch::now(&launch, code, &arguments).keep(place);
     }
 
     /// Says why the command may have failed, besides what was refused.

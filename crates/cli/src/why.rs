@@ -18,6 +18,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The directory of the notes, below the user's state.
 const DIRECTORY: &str = "last";
+/// How long the end of a launch waits for the note to be written.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// A longer file is none of these notes.
 const LONGEST: u64 = 1 << 16;
 
@@ -36,7 +38,7 @@ pub(crate) struct Options {
 
 /// The note about a launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Ended {
+pub(crate) struct LastLaunch {
     /// Its number, as `palisade watch` shows it.
     sandbox: String,
     /// The command line, on one line.
@@ -52,11 +54,11 @@ pub(crate) struct Ended {
 /// The answer.
 #[derive(Debug, Serialize)]
 struct Output {
-    launch: Ended,
+    launch: LastLaunch,
     events: Vec<Event>,
 }
 
-impl Ended {
+impl LastLaunch {
     /// The note about a launch that ends now. `arguments` are those of this process.
     pub(crate) fn now(launch: &Launch, code: u8, arguments: &[OsString]) -> Self {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -64,9 +66,17 @@ impl Ended {
         Self { sandbox, command, code, time, trace: traced(arguments) }
     }
 
-    /// Leaves the note. If it can't be written, `palisade why` tells of an earlier launch, with its time.
-    pub(crate) fn keep(&self, state: &Path) {
-        let _not_kept = self.write(&state.join(DIRECTORY));
+    /// Leaves the note. If it can't be written, `palisade why` tells of an earlier launch, with its time. The end of a
+    /// launch doesn't wait for a disk that doesn't answer.
+    pub(crate) fn keep(self, place: impl FnOnce() -> Option<PathBuf> + Send + 'static) {
+        let (written, done) = std::sync::mpsc::channel();
+        let work = move || {
+            let _not_kept = place().map(|state| self.write(&state.join(DIRECTORY)));
+            let _nobody_waits = written.send(());
+        };
+        if std::thread::Builder::new().spawn(work).is_ok() {
+            let _too_slow = done.recv_timeout(PATIENCE);
+        }
     }
 
     fn write(&self, directory: &Path) -> std::io::Result<()> {
@@ -119,7 +129,7 @@ pub(crate) fn run(options: &Options) -> u8 {
 /// The answer for `palisade why` and for `palisade explain` without an operand.
 pub(crate) fn answer(json: bool) -> Exit {
     let places = situation::facts()?.places;
-    let Some(launch) = Ended::read(&places.state) else {
+    let Some(launch) = LastLaunch::read(&places.state) else {
         crate::output::note(&"no launch from this terminal has failed or was refused anything");
         return Ok(NO);
     };
@@ -195,12 +205,14 @@ mod tests {
     #[test]
     fn a_note_is_read_back_and_a_damaged_one_is_none() {
         let state = tempfile::tempdir().unwrap();
-        assert_eq!(Ended::read(state.path()), None);
+        assert_eq!(LastLaunch::read(state.path()), None);
         let launch = Launch::new(&["make"], 7, UNIX_EPOCH);
-        let ended = Ended::now(&launch, 2, &["palisade".into(), "run".into(), "--".into(), "make".into()]);
-        ended.keep(state.path());
-        assert_eq!(Ended::read(state.path()), Some(ended));
+        let ended =
+            LastLaunch::now(&launch, 2, &["palisade".into(), "run".into(), "--".into(), "make".into()]);
+        let place = state.path().to_owned();
+        ended.clone().keep(move || Some(place));
+        assert_eq!(LastLaunch::read(state.path()), Some(ended));
         std::fs::write(state.path().join(DIRECTORY).join(terminal()), "{").unwrap();
-        assert_eq!(Ended::read(state.path()), None);
+        assert_eq!(LastLaunch::read(state.path()), None);
     }
 }

@@ -96,6 +96,20 @@ fn git_works_in_a_worktree_and_leaves_the_others_alone() {
     }
 }
 
+/// The plan is kept, and the main worktree gets its index afterwards.
+#[test]
+fn what_other_worktrees_get_later_stays_as_it_is_too() {
+    for place in people() {
+        // A plan made of what was just changed isn't kept.
+        place.outside("rm ~/work/main/.git/index; sleep 0.2");
+        within(&place, "work/tree", &["--repo"], "true").ok();
+        place.outside("cd ~/work/main; git reset -q");
+        let run = within(&place, "work/tree", &["--repo"], "echo x >>~/work/main/.git/index");
+        assert_ne!(run.code, 0, "{run:?}");
+        assert_eq!(place.outside("cd ~/work/main; git status --porcelain"), "");
+    }
+}
+
 #[test]
 fn git_works_in_a_submodule() {
     for place in people() {

@@ -77,8 +77,12 @@ pub(crate) fn state(words: &mut LayerPolicy, facts: &Facts, argument: u32) -> Re
         GitDirectory::Worktree { gitdir, common } => {
             // What belongs to other worktrees, the main one among them, stays as it is.
             let others = ["worktrees", "HEAD", "index"].map(|name| common.join(name));
-            for other in others.iter().filter(|other| other.symlink_metadata().is_ok()) {
-                add(Access::Read, other)?;
+            for other in &others {
+                // One that is made later makes another plan.
+                facts.depends_on(other, false);
+                if other.symlink_metadata().is_ok() {
+                    add(Access::Read, other)?;
+                }
             }
             writable.extend([common, gitdir]);
         }

@@ -55,17 +55,17 @@ const NOT_YET: i32 = -1;
 
 /// What makes addresses local.
 #[derive(Debug)]
-enum Leads {
+enum Routes {
     /// Routes for every address, of IPv4 and IPv6, and rules that lead connections to the listener.
-    Everywhere { routes: [Messages; 2], rules: Messages },
+    Everywhere { families: [Messages; 2], rules: Messages },
     /// Routes for the name servers.
-    ToServers([Messages; 2]),
+    NameServers([Messages; 2]),
 }
 
 /// The network of a launch. For one launch.
 #[derive(Debug)]
 pub struct Network {
-    leads: Leads,
+    routes: Routes,
     sockets: Vec<Socket>,
     /// The error because of which there is no IPv6 or connections aren't led to the listener: an errno, or zero.
     without_v6: AtomicI32,
@@ -106,7 +106,7 @@ impl Network {
         let mut v4 = loopback_up();
         lead(&mut v4, libc::AF_INET, &[]);
         v4.acknowledge();
-        Self::with(Leads::Everywhere { routes: [v4, route(libc::AF_INET6)], rules: rules() }, sockets)
+        Self::with(Routes::Everywhere { families: [v4, route(libc::AF_INET6)], rules: rules() }, sockets)
     }
 
     /// Prepares one without a way out. Only `servers`, the name servers of the host, and 127.0.0.0/8 have a socket at
@@ -137,24 +137,24 @@ impl Network {
             address: SocketAddr::new(address, DNS),
             made: AtomicI32::new(NOT_YET),
         };
-        Self::with(Leads::ToServers(routes), addresses.into_iter().map(socket).collect())
+        Self::with(Routes::NameServers(routes), addresses.into_iter().map(socket).collect())
     }
 
-    fn with(leads: Leads, sockets: Vec<Socket>) -> Self {
-        Self { leads, sockets, without_v6: AtomicI32::new(0), without_rules: AtomicI32::new(0) }
+    fn with(routes: Routes, sockets: Vec<Socket>) -> Self {
+        Self { routes, sockets, without_v6: AtomicI32::new(0), without_rules: AtomicI32::new(0) }
     }
 
     /// In init, in its new namespace; uses raw calls only.
     pub(crate) fn make(&self) -> Result<()> {
-        let v6 = match &self.leads {
-            Leads::Everywhere { routes: [v4, v6], rules } => {
+        let v6 = match &self.routes {
+            Routes::Everywhere { families: [v4, v6], rules } => {
                 v4.send(libc::NETLINK_ROUTE)?;
                 if let Err(errno) = rules.send(libc::NETLINK_NETFILTER) {
                     self.without_rules.store(errno.raw_os_error(), Ordering::Relaxed);
                 }
                 v6
             }
-            Leads::ToServers([v4, v6]) => {
+            Routes::NameServers([v4, v6]) => {
                 // A host may list an address that nothing can be routed to. Then look-ups fail without an answer.
                 if v4.send(libc::NETLINK_ROUTE).is_err() {
                     raw::loopback_up()?;

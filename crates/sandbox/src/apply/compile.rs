@@ -124,7 +124,7 @@ impl<'p> Given<'p> {
         let mut kept = Vec::new();
         for (index, step) in plan.steps.iter().enumerate() {
             match step {
-                Step::Own { named: true, .. } => kept.push((index, Kept::new())),
+                Step::Own { reports_leftovers: true, .. } => kept.push((index, Kept::new())),
                 Step::Root { size: stated } => size = stated.as_c_str(),
                 Step::Information { content, .. } => {
                     information = [content.as_bytes(), number.as_bytes(), b"\n"].concat();
@@ -192,7 +192,7 @@ fn operation<'p>(
                 rights: bind.rights,
             }
         }
-        Step::Own { path, rights, named: _ } => {
+        Step::Own { path, rights, reports_leftovers: _ } => {
             let kept = given.kept.iter().find(|(step, _kept)| *step == index).map(|(_step, kept)| kept);
             Operation::Own { path: path.as_c_str(), rights: *rights, kept }
         }

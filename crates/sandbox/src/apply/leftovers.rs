@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// How many names are looked at, and how many are listed. More would hold up the end of a launch.
+/// How many names are looked at in a place, and how many are listed. More would hold up the end of a launch.
 const LOOKED_AT: usize = 20_000;
 const LISTED: usize = 1000;
 /// The directory in which programs expect that files don't last.
@@ -57,8 +57,10 @@ impl Private {
     }
 
     fn except(&self, made: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
-        let mut search = Search { made, left: LOOKED_AT, found: Vec::new() };
+        let mut search = Search { made, left: 0, found: Vec::new() };
         for (path, tree) in &self.places {
+            // Many files in one place don't hide those in another.
+            search.left = LOOKED_AT;
             if let Ok(stat) = fstat(tree) {
                 search.look_into(path, tree.as_fd(), c".", stat.st_dev);
             }
@@ -98,15 +100,18 @@ impl Search<'_> {
         let scratch = path == Path::new(SCRATCH);
         for entry in entries.flatten() {
             let name = entry.file_name();
-            // Hidden files are programs' own: caches, logs, settings.
-            if name.to_bytes().starts_with(b".") {
-                continue;
-            }
             if self.left == 0 || self.found.len() == LISTED {
                 return;
             }
             self.left -= 1;
+            // Hidden files are programs' own: caches, logs, settings.
+            if name.to_bytes().starts_with(b".") {
+                continue;
+            }
             let below = path.join(OsStr::from_bytes(name.to_bytes()));
+            if scratch && !self.made.contains(&below) {
+                continue;
+            }
             let Ok(stat) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             if stat.st_dev != device {
@@ -116,7 +121,7 @@ impl Search<'_> {
                 if is_directory {
                     self.look_into(&below, directory.as_fd(), name, device);
                 }
-            } else if !scratch && name.to_bytes() != CACHE.as_bytes() {
+            } else if name.to_bytes() != CACHE.as_bytes() {
                 self.found.push(if is_directory { below.join("") } else { below });
             }
         }

@@ -25,7 +25,7 @@ pub struct Reports {
     /// The policy states the way out, by proxy or direct.
     says_way_out: bool,
     /// There is no network.
-    offline: Option<Offline>,
+    offline: Option<RefusedNames>,
     askers: Askers,
     renewal: Renewal,
 }
@@ -37,7 +37,7 @@ impl Reports {
         let says_way_out = plan.network.as_ref().is_some_and(|network| network.proxy.is_some());
         Self {
             says_way_out,
-            offline: plan.offline.as_ref().map(Offline::new),
+            offline: plan.offline.as_ref().map(RefusedNames::new),
             askers: Askers::default(),
             renewal: Renewal::default(),
         }
@@ -76,14 +76,14 @@ impl Reports {
 
 /// What was told of a sandbox without a network.
 #[derive(Debug)]
-struct Offline {
+struct RefusedNames {
     /// The domains in which the C libraries look a name up, too.
     search: Vec<String>,
     /// The names that were refused.
     told: BTreeSet<String>,
 }
 
-impl Offline {
+impl RefusedNames {
     fn new(plan: &plan::Offline<'_>) -> Self {
         let domains = plan.search.iter().map(|domain| domain.trim_matches('.').to_ascii_lowercase());
         Self { search: domains.filter(|domain| !domain.is_empty()).collect(), told: BTreeSet::new() }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_name_is_told_once_and_without_the_domains_of_the_search_list() {
         let search = ["svc.cluster.local", "Cluster.local.", "."].map(Cow::Borrowed).to_vec();
-        let mut offline = Offline::new(&plan::Offline { search, ..plan::Offline::default() });
+        let mut offline = RefusedNames::new(&plan::Offline { search, ..plan::Offline::default() });
         let mut told = |host: &str| {
             let event = Event { object: Object::Host { host: host.into(), port: None }, ..refused("") };
             offline.complete(event).map(|event| (event.object.to_string(), event.hint.unwrap()))

@@ -58,7 +58,7 @@ pub enum Step<'a> {
         #[serde(with = "rights")]
         rights: Rights,
         /// The user didn't ask for it, and is told of files that are gone with it.
-        named: bool,
+        reports_leftovers: bool,
     },
     /// A private, empty, writable directory.
     Tmpfs {

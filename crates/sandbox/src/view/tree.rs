@@ -101,8 +101,13 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
-    /// Makes a writable directory that is a separate mount. `named`: the user is told of files that were left there.
-    pub(crate) fn private(&mut self, path: &Path, mode: u32, named: bool) -> Result<(), PlanError> {
+    /// Makes a writable directory that is a separate mount. `reports_leftovers`: the user is told of files that were left there.
+    pub(crate) fn private(
+        &mut self,
+        path: &Path,
+        mode: u32,
+        reports_leftovers: bool,
+    ) -> Result<(), PlanError> {
         let path = self.resolve(path);
         if self.host_path(&path).is_some() {
             // Inside a tree of the host there is no directory of the new tree to use.
@@ -110,7 +115,7 @@ impl<'f> Tree<'f> {
             self.steps.push(Step::Tmpfs { path: relative(&path)?, rights: WRITABLE });
         } else {
             self.directory(&path, mode)?;
-            self.steps.push(Step::Own { path: relative(&path)?, rights: WRITABLE, named });
+            self.steps.push(Step::Own { path: relative(&path)?, rights: WRITABLE, reports_leftovers });
         }
         self.made.forget(&path);
         self.made.insert(&path, Made::Directory);
