@@ -14,15 +14,17 @@ const STARTS: [(&str, i64); 2] = [("\"2040-01-01\"", 2_208_988_800), ("315532800
 /// Tolerance in seconds: a busy machine may take half a minute.
 const SLACK: i64 = 60;
 
-/// What the lines of Python below have in common: times in nanoseconds, and the C library.
+/// What the lines of Python below have in common: times in nanoseconds, and the C library. A wait is measured from the
+/// moment its end was computed: a busy machine may take long from there to the call.
 const PYTHON: &str = "import ctypes, errno, os, resource, signal, subprocess, sys, threading, time\n\
     l = ctypes.CDLL(None, use_errno=True); l.syscall.restype = ctypes.c_long\n\
     class T(ctypes.Structure): _fields_ = [('s', ctypes.c_long), ('n', ctypes.c_long)]\n\
     class I(ctypes.Structure): _fields_ = [('i', T), ('v', T)]\n\
-    def at(ns): return T(ns // 10**9, ns % 10**9)\n\
+    asked = None\n\
+    def at(ns): global asked; asked = time.monotonic(); return T(ns // 10**9, ns % 10**9)\n\
     def after(s): return at(time.time_ns() + int(s * 1e9))\n\
     def call(f, *a):\n\
-    \x20   began = time.monotonic(); ctypes.set_errno(0); value = f(*a)\n\
+    \x20   global asked; began = asked or time.monotonic(); ctypes.set_errno(0); value = f(*a); asked = None\n\
     \x20   return value, errno.errorcode.get(ctypes.get_errno(), 0), time.monotonic() - began\n";
 
 /// Writes the profile `told`.

@@ -312,8 +312,9 @@ mod tests {
         assert!(matches!(error, HaltError::Moving(1..)), "{error}");
         assert!(numbers[1..].iter().all(|pid| state(pid) != 'T'));
         assert!(matches!(halt(Running { pid: init, init: None }, deadline), Err(HaltError::Unknown)));
+        // The inner shell is the last one, and ends with its child.
         for pid in numbers {
-            wait::send(pid, 9).unwrap();
+            let _ended_by_itself = wait::send(pid, 9);
         }
         shell.kill().unwrap();
         shell.wait().unwrap();
