@@ -62,6 +62,9 @@ pub(crate) struct LaunchOptions {
     /// What the home is called outside
     #[arg(long, value_name = "NAME", help_heading = "Files")]
     pub(crate) home_name: Option<String>,
+    /// Keep no caches for the project
+    #[arg(long, help_heading = "Files")]
+    pub(crate) no_caches: bool,
     /// Show a device: a path below /dev
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "Files")]
     pub(crate) device: Vec<String>,
@@ -485,6 +488,9 @@ impl LaunchOptions {
                 value: name.clone(),
                 source,
             })?;
+        }
+        if self.no_caches {
+            layer.set_switch(Switch::Caches, false, at("no_caches", 0));
         }
         for (option, switch, on) in [
             ("allow_namespaces", Switch::Namespaces, self.allow_namespaces),

@@ -9,7 +9,7 @@
 //!
 //! In reading order:
 //!
-//! - [`environment`], [`file`](mod@file), [`trusted`], [`fingerprint`]: the basis: variables, bounded reads,
+//! - [`environment`], [`file`](mod@file), [`trusted`], [`fingerprint`], [`birth`]: the basis: variables, bounded reads,
 //!   and a file's state at a moment;
 //! - [`account`], [`places`], [`layout`], [`resolver`]: the user, Palisade's own directories, the
 //!   system's directories, name resolution;
@@ -22,6 +22,7 @@
 //!   on which machine a measurement was made.
 
 pub mod account;
+pub mod birth;
 pub mod cgroup;
 pub mod closure;
 pub mod elf;

@@ -175,6 +175,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             key("policy", Kind::Choice(Choice::HomePolicy), "Whether it is kept."),
             key("name", Kind::Word(Word::HomeName), "What it is called outside."),
             key("lock", Kind::Choice(Choice::HomeLock), "What happens when another sandbox has it."),
+            key("caches", Kind::Switch(Switch::Caches), "Without a home: caches are kept for each project."),
         ],
     },
     Section {

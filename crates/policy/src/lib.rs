@@ -18,6 +18,7 @@
 //! - [`expand`] with `below`, [`resolve`]: rules expanded on one host, a [`Resolved`]
 //! - [`statement`]: all statements of a policy, each with whether it is in force
 //! - [`decide`]: the decision about a path, with its reasons; precedence is decided only here
+//! - [`rights`]: the rights of a policy as text that can be compared
 //! - [`hint`]: which option permits what was refused
 //! - [`environment`]: which variables the command inherits
 //! - [`reply`]: made-up results of calls; [`clock`]: the time of day at the start
@@ -51,6 +52,7 @@ pub mod portal;
 pub mod render;
 pub mod reply;
 pub mod resolve;
+pub mod rights;
 pub mod rule;
 pub mod schema;
 pub mod settings;

@@ -397,7 +397,7 @@ impl Policy {
                 strength: stated.strength,
             })
             .collect();
-        or_built_in(&stated, switch == Switch::WorkingDirectory)
+        or_built_in(&stated, matches!(switch, Switch::WorkingDirectory | Switch::Caches))
     }
 
     /// The entries of a list, lowest layer first, each once. A locked entry closes the list: later layers add

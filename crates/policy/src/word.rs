@@ -307,6 +307,8 @@ pub enum Switch {
     Namespaces,
     /// `process.datagrams`.
     Datagrams,
+    /// `home.caches`.
+    Caches,
     /// `behaviour.shell`.
     Shell,
     /// `behaviour.trace`.

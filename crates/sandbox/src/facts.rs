@@ -6,6 +6,7 @@ use crate::plan::text::Text;
 use crate::plan::{Input, Was};
 use foldhash::fast::RandomState;
 use palisade_host::account::{self, Account, AccountError, Databases};
+use palisade_host::birth::Birth;
 use palisade_host::closure::Libraries;
 use palisade_host::environment::Environment;
 use palisade_host::executable::{self, Found};
@@ -157,6 +158,16 @@ impl Facts {
         self.places.data.join("homes")
     }
 
+    /// The directory with the caches of projects.
+    pub(crate) fn projects(&self) -> PathBuf {
+        self.places.cache.join("projects")
+    }
+
+    /// The directories with trees that belong to sandboxes: no program outside obeys files in them.
+    pub(crate) fn kept_trees(&self) -> [PathBuf; 2] {
+        [self.homes(), self.projects()]
+    }
+
     /// The user's directories.
     pub(crate) fn directories(&self) -> Directories {
         let above = |place: &Path| place.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -236,6 +247,14 @@ impl Facts {
             self.inputs.borrow_mut().entry(path.to_owned()).or_insert(Some(was));
         }
         there
+    }
+
+    /// Makes the plan depend on whether `path` is the same file. Returns which one it is; `None` if the plan couldn't
+    /// notice a change.
+    pub(crate) fn depends_on_birth(&self, path: &Path) -> Option<Birth> {
+        let birth = Birth::of(path).ok().filter(|_birth| !is_system(path))?;
+        self.inputs.borrow_mut().insert(path.to_owned(), Some(Was::Born(birth)));
+        Some(birth)
     }
 
     /// Makes the plan depend on which entries a directory has.

@@ -27,6 +27,7 @@ pub use replies::{Instead, Open, SyscallReplies};
 pub use step::{Bind, Origin, Step};
 
 use crate::plan::text::Text;
+use palisade_host::birth::Birth;
 use palisade_host::fingerprint::Fingerprint;
 use palisade_policy::environment::Filter as Environment;
 use palisade_policy::names::NameRules;
@@ -197,6 +198,8 @@ pub enum Was {
         /// Inode number.
         inode: u64,
     },
+    /// Whether it is the same file matters, and not another one that was made at the same path.
+    Born(Birth),
     /// Whether names were added or removed matters: a directory above paths that are absent.
     Names(Fingerprint),
     /// Its list of names matters: a directory in which a pattern was looked up.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The views: what a sandbox shows of the host before any rule applies.
 
+pub(crate) mod caches;
 pub mod closure;
 pub(crate) mod in_place;
 pub(crate) mod mount_point;
@@ -15,6 +16,7 @@ use crate::facts::{Facts, Kind};
 use crate::package;
 use crate::plan::text::Text;
 use crate::plan::{Origin, Step};
+use crate::view::caches::Caches;
 use crate::view::tree::{Show, Tree, WRITABLE};
 use palisade_host::layout::RootKind;
 use palisade_host::needs::More;
@@ -46,12 +48,20 @@ pub(crate) const USERS: Show = Show {
     shut: false,
 };
 
+/// What decides about a view.
+pub(crate) struct Shown {
+    pub(crate) view: View,
+    pub(crate) network: NetworkMode,
+    pub(crate) caches: Option<Caches>,
+    /// Owners are mapped in the user's own directories.
+    pub(crate) mapped: bool,
+}
+
 /// Composes a view. Returns the user's files that a program needs. They are shown after everything else.
 pub(crate) fn compose(
     tree: &mut Tree<'_>,
     facts: &Facts,
-    view: View,
-    network: NetworkMode,
+    &Shown { view, network, ref caches, mapped }: &Shown,
     more: &More,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Vec<PathBuf>, PlanError> {
@@ -64,6 +74,10 @@ pub(crate) fn compose(
     }
     private_places(tree, facts, view)?;
     devices(tree)?;
+    // Before the user's toolchains: a download directory of the home isn't shown where a cache has its name.
+    if let Some(caches) = caches {
+        caches.show(tree, mapped)?;
+    }
     if view == View::System && facts.package().is_none() {
         user_toolchains(tree, facts)?;
     }

@@ -10,6 +10,7 @@
 
 use crate::plan::text::Text;
 use crate::plan::{Input, PROGRAM, Plan, SCHEMA, Was};
+use palisade_host::birth::Birth;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -112,7 +113,7 @@ impl Cache {
             Was::Content(fingerprint) | Was::Names(fingerprint) | Was::Listing(fingerprint) => {
                 fingerprint.is_settled(now)
             }
-            Was::Leads { .. } => true,
+            Was::Leads { .. } | Was::Born(_) => true,
         });
         let body = plan.to_bytes().ok()?;
         (settled && body.len() <= LARGEST).then_some(body)
@@ -256,7 +257,7 @@ impl Stored {
 fn names_are_the_same(input: &Input<'_>) -> bool {
     match input.was {
         Was::Names(fingerprint) => fingerprint.matches(input.path.as_path()),
-        Was::Content(_) | Was::Leads { .. } | Was::Listing(_) => true,
+        Was::Content(_) | Was::Leads { .. } | Was::Born(_) | Was::Listing(_) => true,
     }
 }
 
@@ -285,6 +286,7 @@ pub fn unchanged(plan: &Plan<'_>) -> bool {
             }
             Was::Leads { device, inode } => rustix::fs::stat(input.path.as_c_str())
                 .is_ok_and(|stat| stat.st_dev == device && stat.st_ino == inode),
+            Was::Born(birth) => Birth::of(input.path.as_path()).is_ok_and(|now| now == birth),
             Was::Names(_) => {
                 if !names_are_the_same(input) {
                     changed.push(&input.path);

@@ -14,6 +14,7 @@ use crate::plan::{
     Filter, Identity, IdentityKind, Landlock, Listing, Namespace, Origin, PROGRAM, Pin, Plan, SCHEMA, Step,
 };
 use crate::view::USERS;
+use crate::view::caches::Caches;
 use crate::view::protection::{self, NameEnforcement};
 use crate::view::resources::Resources;
 use crate::view::tree::{Show, Tree, relative};
@@ -125,7 +126,7 @@ fn plan(
         }
     };
 
-    let mut broker = protection::broker(policy, &resolved, &steps, &facts.homes(), enforcement, learn)?;
+    let mut broker = protection::broker(policy, &resolved, &steps, &facts.kept_trees(), enforcement, learn)?;
     if let Some(broker) = broker.as_mut().filter(|_broker| enforcement == NameEnforcement::Broker) {
         let pins = grants.paths.iter().flat_map(|path| pins::below(facts, path, &grants));
         let pin = |(path, about): (PathBuf, PathBuf)| {
@@ -293,8 +294,10 @@ fn tree(
     let mut tree = Tree::new(facts, TMPFS_SIZE);
     // The files of a package were determined when it was made.
     let more = if facts.package().is_some() { More::default() } else { resources.more(facts) };
-    let later = view::compose(&mut tree, facts, policy.view().value, policy.network().value, &more, notes)?;
     let mapped = identity.kind == IdentityKind::Mapped;
+    let caches = Caches::find(facts, policy, paths, resources.isolation, notes);
+    let shown = view::Shown { view: policy.view().value, network: policy.network().value, caches, mapped };
+    let later = view::compose(&mut tree, facts, &shown, &more, notes)?;
     resources.home(&mut tree, facts, mapped)?;
     let mut repository_shown = policy.view().value == View::Host;
     let places: Vec<&Path> = grants.places().collect();

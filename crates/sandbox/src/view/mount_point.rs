@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Makes mount points in applications' homes, because a mount needs an existing path.
+//! Makes mount points in homes and caches of sandboxes, because a mount needs an existing path.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, statat};
 use rustix::io::Errno;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
-/// Makes an empty directory or file at `path`, if that is below `homes`, and the directories above it. An existing file
-/// or directory stays. Returns whether the path exists now.
+/// Makes an empty directory or file at `path`, if that is below one of `trees`, and the directories above it. An existing
+/// file or directory stays. Returns whether the path exists now.
 ///
-/// The application may have put links into its home. They aren't followed, because they could lead to names outside the home.
-pub(crate) fn make(homes: &Path, path: &Path, file: bool) -> bool {
-    let Ok(names) = path.strip_prefix(homes) else { return false };
+/// Programs inside may have put links there. They aren't followed, because they could lead to names outside.
+pub(crate) fn make(trees: &[PathBuf], path: &Path, file: bool) -> bool {
+    let below = |tree: &PathBuf| path.strip_prefix(tree).is_ok();
+    trees.iter().find(|tree| below(tree)).is_some_and(|tree| make_below(tree, path, file))
+}
+
+fn make_below(tree: &Path, path: &Path, file: bool) -> bool {
+    let Ok(names) = path.strip_prefix(tree) else { return false };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let Ok(mut at) = openat(CWD, homes, flags, Mode::empty()) else { return false };
+    let Ok(mut at) = openat(CWD, tree, flags, Mode::empty()) else { return false };
     let mut names = names.components().peekable();
     while let Some(name) = names.next() {
         let Component::Normal(name) = name else { return false };
@@ -45,22 +50,23 @@ mod tests {
         let homes = tempfile::tempdir().unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         let (homes, elsewhere) = (homes.path(), elsewhere.path());
-        assert!(make(homes, &homes.join("home/a/b/file"), true));
+        let trees = [PathBuf::from("/nowhere"), homes.to_owned()];
+        assert!(make(&trees, &homes.join("home/a/b/file"), true));
         assert!(homes.join("home/a/b/file").is_file());
-        assert!(make(homes, &homes.join("home/a/b/directory"), false));
+        assert!(make(&trees, &homes.join("home/a/b/directory"), false));
         assert!(homes.join("home/a/b/directory").is_dir());
         std::fs::write(homes.join("home/a/kept"), "content").unwrap();
-        assert!(make(homes, &homes.join("home/a/kept"), true));
+        assert!(make(&trees, &homes.join("home/a/kept"), true));
         assert_eq!(std::fs::read_to_string(homes.join("home/a/kept")).unwrap(), "content");
         symlink(elsewhere, homes.join("home/link")).unwrap();
-        assert!(!make(homes, &homes.join("home/link"), false));
-        assert!(!make(homes, &homes.join("home/link/planted"), false));
-        assert!(!make(homes, &homes.join("home/link/planted"), true));
+        assert!(!make(&trees, &homes.join("home/link"), false));
+        assert!(!make(&trees, &homes.join("home/link/planted"), false));
+        assert!(!make(&trees, &homes.join("home/link/planted"), true));
         symlink(elsewhere.join("planted"), homes.join("home/dangling")).unwrap();
-        assert!(!make(homes, &homes.join("home/dangling/x"), true));
-        assert!(!make(homes, &homes.join("home/dangling"), true));
-        assert!(!make(homes, &homes.join("home/../../x"), true));
-        assert!(!make(homes, &elsewhere.join("x"), true));
+        assert!(!make(&trees, &homes.join("home/dangling/x"), true));
+        assert!(!make(&trees, &homes.join("home/dangling"), true));
+        assert!(!make(&trees, &homes.join("home/../../x"), true));
+        assert!(!make(&trees, &elsewhere.join("x"), true));
         assert_eq!(std::fs::read_dir(elsewhere).unwrap().count(), 0);
     }
 }

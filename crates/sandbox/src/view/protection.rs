@@ -12,7 +12,7 @@ use palisade_policy::{Layer, Policy, Protect};
 use palisade_syscall::Arch;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The mechanism that protects names in a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,7 +66,7 @@ pub(crate) fn broker(
     policy: &Policy,
     resolved: &Resolved,
     steps: &[Step<'_>],
-    homes: &Path,
+    kept_trees: &[PathBuf],
     enforcement: NameEnforcement,
     learn: bool,
 ) -> Result<Option<Broker<'static>>, PlanError> {
@@ -79,7 +79,7 @@ pub(crate) fn broker(
         }
         NameEnforcement::Mounts | NameEnforcement::Nobody => return Ok(None),
     };
-    let roots = roots(steps, homes)?;
+    let roots = roots(steps, kept_trees)?;
     if roots.is_empty() && !learn {
         return Ok(None);
     }
@@ -111,9 +111,9 @@ pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
     })
 }
 
-/// The trees that steps mount: those of the host, and mounts over parts of them. A sandbox's own home, below `homes`,
-/// isn't a tree of the host: no program outside obeys files in it.
-fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanError> {
+/// The trees that steps mount: those of the host, and mounts over parts of them. Below `kept_trees` are a
+/// sandbox's own home and caches, which aren't trees of the host: no program outside obeys files in them.
+fn roots(steps: &[Step<'_>], kept_trees: &[PathBuf]) -> Result<Vec<Root<'static>>, PlanError> {
     let mut roots: Vec<Option<Root<'static>>> = Vec::new();
     let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut add = |path: &Text<'_>, host: Option<&Text<'_>>, write: bool| -> Result<(), PlanError> {
@@ -131,7 +131,8 @@ fn roots(steps: &[Step<'_>], homes: &Path) -> Result<Vec<Root<'static>>, PlanErr
         match step {
             Step::Bind(Bind { source, target, origin, write, devices, .. }) => {
                 // Devices aren't judged: their content isn't kept.
-                let shared = !devices && *origin != Origin::Inside && !source.as_path().starts_with(homes);
+                let kept = kept_trees.iter().any(|tree| source.as_path().starts_with(tree));
+                let shared = !devices && *origin != Origin::Inside && !kept;
                 add(target, shared.then_some(source), *write)?;
             }
             Step::Tmpfs { path, .. } | Step::Own { path, .. } | Step::Overlay { target: path, .. } => {

@@ -436,8 +436,8 @@ impl<'f> Tree<'f> {
         self.parents(target)?;
         if let Some(host) = self.host_path(target) {
             return match self.facts.kind(&host) {
-                // In a sandbox's own home a mount point can be made. Directories of the user stay unchanged.
-                Kind::Missing if mount_point::make(&self.facts.homes(), &host, file) => Ok(true),
+                // In a sandbox's own home or caches a mount point can be made. Directories of the user stay unchanged.
+                Kind::Missing if mount_point::make(&self.facts.kept_trees(), &host, file) => Ok(true),
                 Kind::Missing => Err(PlanError::NoMountPoint { path: target.to_owned(), host }),
                 _ => Ok(true),
             };
@@ -465,7 +465,7 @@ impl<'f> Tree<'f> {
         }
         for above in missing.into_iter().rev() {
             if let Some(host) = self.host_path(&above) {
-                let made = || mount_point::make(&self.facts.homes(), &host, false);
+                let made = || mount_point::make(&self.facts.kept_trees(), &host, false);
                 if self.facts.kind(&host) != Kind::Directory && !made() {
                     return Err(PlanError::NoMountPoint { path: path.to_owned(), host });
                 }

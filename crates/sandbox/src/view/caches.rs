@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Caches of package managers and compilers that outlive a launch: one set for each project and its launches with the
+//! same rights.
+//!
+//! The directory of a set is mounted once, outside of the home. The names below the home that programs use are links
+//! into it, because a link costs a tenth of a mount. Programs inside may change everything in the directory, so that
+//! nothing outside follows a name in it.
+
+mod store;
+
+use self::store::{Set, Store};
+use crate::error::PlanError;
+use crate::facts::{Facts, Kind};
+use crate::package::PlanMode;
+use crate::plan::planner::Isolation;
+use crate::view::USERS;
+use crate::view::tree::{Show, Tree};
+use palisade_host::toolchain;
+use palisade_policy::decide::EffectivePath;
+use palisade_policy::word::{HomePolicy, Switch};
+use palisade_policy::{Grant, Policy, View};
+use palisade_text::Show as _;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+/// Where a launch's own set appears.
+const OWN: &str = "/var/cache/palisade";
+/// Where the downloads of launches with a network appear, read-only: a directory for each set of theirs.
+const DOWNLOADS: &str = "/var/cache/palisade-downloads";
+
+/// A directory of the home in which programs keep what they can make or fetch again.
+struct Row {
+    /// Its name in the set.
+    name: &'static str,
+    /// Its path below the home.
+    path: &'static str,
+    /// It is there if one of these programs is in `PATH`, and in any case if there are none.
+    programs: &'static [&'static str],
+    /// Its content is used without being changed when there is no network.
+    downloads: bool,
+}
+
+const fn row(name: &'static str, path: &'static str, programs: &'static [&'static str]) -> Row {
+    Row { name, path, programs, downloads: false }
+}
+
+const fn downloads(name: &'static str, path: &'static str, programs: &'static [&'static str]) -> Row {
+    Row { name, path, programs, downloads: true }
+}
+
+/// None of these has settings or credentials of its user: they lie beside it.
+const ROWS: &[Row] = &[
+    // go-build, pip, uv, yarn 1, pre-commit, deno, composer, matplotlib and many others.
+    row("cache", ".cache", &[]),
+    row("npm", ".npm", &["npm"]),
+    row("pnpm", ".local/share/pnpm/store", &["pnpm"]),
+    row("yarn", ".yarn/berry", &["yarn"]),
+    row("bun", ".bun/install/cache", &["bun"]),
+    downloads("cargo-registry", ".cargo/registry", &["cargo"]),
+    downloads("cargo-git", ".cargo/git", &["cargo"]),
+    downloads("go-modules", "go/pkg/mod", &["go"]),
+    downloads("maven", ".m2/repository", &["mvn", "java"]),
+    row("maven-wrapper", ".m2/wrapper", &["java"]),
+    // Gradle writes to its caches in any case.
+    row("gradle", ".gradle/caches", &["gradle", "java"]),
+    row("gradle-wrapper", ".gradle/wrapper", &["java"]),
+    downloads("nuget", ".nuget/packages", &["dotnet"]),
+    downloads("cabal", ".cabal/packages", &["cabal"]),
+];
+
+/// The caches of a launch.
+pub(crate) struct Caches {
+    own: Set,
+    /// The sets of launches that have all rights of this one, and a network. The newest comes first.
+    donors: Vec<Set>,
+    links: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Caches {
+    /// The caches of a launch; `None` if it keeps none. `grants`: what the policy decides about paths by itself.
+    pub(crate) fn find(
+        facts: &Facts,
+        policy: &Policy,
+        grants: &[EffectivePath],
+        isolation: Isolation,
+        notes: &mut Vec<Cow<'static, str>>,
+    ) -> Option<Self> {
+        let home = &facts.account.home;
+        let project = grants.iter().any(|path| {
+            path.source == facts.cwd
+                && matches!(path.grant, Grant::Allowed { .. })
+                && !home.starts_with(&facts.cwd)
+        });
+        let wanted = policy.switch(Switch::Caches).value
+            && isolation == Isolation::Full
+            && policy.view().value == View::System
+            && policy.home().value == HomePolicy::None
+            && matches!(facts.purpose, PlanMode::Launch)
+            && home.parent().is_some();
+        if !project || !wanted {
+            return None;
+        }
+        let rights = policy.rights_text();
+        let opened = Store::open(facts).and_then(|store| {
+            let own = store.set(&rights)?;
+            let donors = if rights.network.is_none() { store.donors(facts, &rights)? } else { Vec::new() };
+            Ok((own, donors))
+        });
+        let (own, donors) = match opened {
+            Ok(sets) => sets,
+            Err(reason) => {
+                notes.push(Cow::Owned(format!("caches aren't kept: {reason}")));
+                return None;
+            }
+        };
+        let mut caches = Self { own, donors, links: Vec::new() };
+        for row in ROWS {
+            let path = home.join(row.path);
+            let stated = |grant: &EffectivePath| {
+                grant.grant != Grant::Absent
+                    && (grant.destination.starts_with(&path)
+                        || (path.starts_with(&grant.destination) && grant.destination.starts_with(home)))
+            };
+            let shown = toolchain::candidates(home)
+                .any(|shown| shown != path && path.starts_with(&shown) && facts.is_there(&shown));
+            if shown || grants.iter().any(stated) || !is_used(facts, row) {
+                continue;
+            }
+            if let Some(target) = caches.target(facts, row, &path, rights.network.is_some(), notes) {
+                caches.links.push((path, target));
+            }
+        }
+        Some(caches)
+    }
+
+    /// Where a row's link leads; `None` if the home's own directory is shown instead.
+    fn target(
+        &self,
+        facts: &Facts,
+        row: &Row,
+        path: &Path,
+        network: bool,
+        notes: &mut Vec<Cow<'static, str>>,
+    ) -> Option<PathBuf> {
+        if row.downloads && !network {
+            if let Some(number) = self.donors.iter().position(|donor| donor.has_content(facts, row.name)) {
+                return Some(downloads_of(number).join(row.name));
+            }
+            // The view shows the home's own downloads, read-only.
+            if facts.kind(path) != Kind::Missing {
+                return None;
+            }
+        }
+        match self.own.make(row.name) {
+            Ok(()) => Some(Path::new(OWN).join(row.name)),
+            Err(error) => {
+                notes.push(Cow::Owned(format!("{} isn't kept: {error}", path.shown())));
+                None
+            }
+        }
+    }
+
+    /// Shows them.
+    pub(crate) fn show(&self, tree: &mut Tree<'_>, mapped: bool) -> Result<(), PlanError> {
+        let show = Show { map_owners: mapped, ..USERS };
+        tree.show(self.own.files(), Path::new(OWN), Show { write: true, ..show })?;
+        for (number, donor) in self.donors.iter().enumerate() {
+            let place = downloads_of(number);
+            if self.links.iter().any(|(_path, target)| target.starts_with(&place)) {
+                tree.show(donor.files(), &place, show)?;
+            }
+        }
+        for (path, target) in &self.links {
+            tree.symlink(path, target)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the downloads of a donor appear.
+fn downloads_of(donor: usize) -> PathBuf {
+    Path::new(DOWNLOADS).join(donor.to_string())
+}
+
+/// Whether a program that uses the row's directory is installed.
+fn is_used(facts: &Facts, row: &Row) -> bool {
+    let Some(path) = facts.environment.get("PATH").filter(|_path| !row.programs.is_empty()) else {
+        return row.programs.is_empty();
+    };
+    std::env::split_paths(path).filter(|directory| directory.is_absolute()).any(|directory| {
+        // Other directories change only with the packages, which every plan depends on.
+        if !facts.is_of_packages(&directory) {
+            facts.depends_on_names_in(&directory);
+        }
+        row.programs.iter().any(|program| directory.join(program).exists())
+    })
+}

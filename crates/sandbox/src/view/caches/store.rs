@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sets of caches on disk: `projects/PROJECT/RIGHTS/files`, in Palisade's cache directory.
+//!
+//! A project is a directory with its inode number and time of birth: a project that is made at the path of another one
+//! gets caches of its own. Directories are named by a hash, which isn't made against attackers, so that the text that
+//! was hashed is stored and compared, too.
+
+use crate::facts::Facts;
+use palisade_policy::rights::RightsText;
+use palisade_text::Show as _;
+use rustix::fs::{FileType, lstat};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// What identifies a project, and the rights of a set.
+const PROJECT: &str = "project";
+const RIGHTS: &str = "rights";
+/// What the set's launches see of the system in addition.
+const SHOWN: &str = "shown";
+/// The network rights of a set; only sets with a network have it.
+const NETWORK: &str = "network";
+/// Replaced when a set with a network is made, so that the plans of launches without one can notice that.
+const MARK: &str = "mark";
+/// What programs inside see.
+const FILES: &str = "files";
+
+/// Why caches can't be kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("{path}: {source}", path = path.shown())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{path} belongs to another user, or others may write to it", path = .0.shown())]
+    NotOurs(PathBuf),
+    #[error("{path} is of another project", path = .0.shown())]
+    Taken(PathBuf),
+    #[error("{path} can't be told from a directory that is made at its path later", path = .0.shown())]
+    Unknown(PathBuf),
+}
+
+/// The caches of one project.
+pub(super) struct Store {
+    directory: PathBuf,
+}
+
+/// The caches of launches with the same rights.
+pub(super) struct Set {
+    files: PathBuf,
+}
+
+impl Store {
+    /// The caches of the working directory.
+    pub(super) fn open(facts: &Facts) -> Result<Self, StoreError> {
+        let birth =
+            facts.depends_on_birth(&facts.cwd).ok_or_else(|| StoreError::Unknown(facts.cwd.clone()))?;
+        let mut identity = facts.cwd.as_os_str().as_bytes().to_vec();
+        identity.extend(format!("\n{} {} {}\n", birth.inode, birth.seconds, birth.nanoseconds).bytes());
+        let store = Self { directory: make(&facts.projects(), &identity)? };
+        claim(&store.directory.join(PROJECT), &identity)?;
+        Ok(store)
+    }
+
+    /// The set of launches with these rights.
+    pub(super) fn set(&self, rights: &RightsText) -> Result<Set, StoreError> {
+        let mut identity = rights.others.clone().into_bytes();
+        let mut shown = String::new();
+        rights.shown.iter().for_each(|line| shown.extend([line, "\n"]));
+        // No statement begins with a space.
+        identity.extend(b" shown\n");
+        identity.extend(shown.bytes());
+        if let Some(network) = &rights.network {
+            identity.extend(b" network\n");
+            identity.extend(network.bytes());
+        }
+        let directory = make(&self.directory, &identity)?;
+        claim(&directory.join(RIGHTS), rights.others.as_bytes())?;
+        claim(&directory.join(SHOWN), shown.as_bytes())?;
+        if let Some(network) = &rights.network
+            && claim(&directory.join(NETWORK), network.as_bytes())?
+        {
+            replace(&self.directory.join(MARK), b"")?;
+        }
+        let files = directory.join(FILES);
+        make_directory(&files)?;
+        Ok(Set { files })
+    }
+
+    /// The sets whose launches have all of these rights, and a network. The newest comes first.
+    pub(super) fn donors(&self, facts: &Facts, rights: &RightsText) -> Result<Vec<Set>, StoreError> {
+        let mark = self.directory.join(MARK);
+        claim(&mark, b"")?;
+        facts.depends_on_birth(&mark).ok_or_else(|| StoreError::Unknown(mark))?;
+        let sets = std::fs::read_dir(&self.directory).map_err(failed(&self.directory))?;
+        let with_network = sets.filter_map(|entry| {
+            let set = entry.ok()?.path();
+            let made = set.join(NETWORK).metadata().ok()?.modified().ok()?;
+            let shown = std::fs::read_to_string(set.join(SHOWN)).ok()?;
+            let shown: BTreeSet<&str> = shown.lines().collect();
+            let has_all = std::fs::read(set.join(RIGHTS)).ok()? == rights.others.as_bytes()
+                && rights.shown.iter().all(|line| shown.contains(line.as_str()));
+            let files = set.join(FILES);
+            (has_all && is_ours(&set).is_ok() && is_ours(&files).is_ok()).then_some((made, files))
+        });
+        let mut donors: Vec<_> = with_network.collect();
+        donors.sort();
+        Ok(donors.into_iter().rev().map(|(_made, files)| Set { files }).collect())
+    }
+}
+
+impl Set {
+    pub(super) fn files(&self) -> &Path {
+        &self.files
+    }
+
+    /// Makes the directory `name`, if nothing has that name.
+    pub(super) fn make(&self, name: &str) -> std::io::Result<()> {
+        // Programs inside may have made a link of this name. Neither `mkdir` nor anything else here follows it.
+        match std::fs::DirBuilder::new().mode(0o700).create(self.files.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the directory `name` has an entry. A plan that was made while it had none depends on that.
+    pub(super) fn has_content(&self, facts: &Facts, name: &str) -> bool {
+        let directory = self.files.join(name);
+        let is_directory = |path: &Path| {
+            lstat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+        };
+        if !is_directory(&directory) {
+            return false;
+        }
+        let has_entry = std::fs::read_dir(&directory).is_ok_and(|mut entries| entries.next().is_some());
+        if !has_entry {
+            facts.depends_on_names_in(&directory);
+        }
+        has_entry
+    }
+}
+
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> StoreError {
+    |source| StoreError::File { path: path.to_owned(), source }
+}
+
+/// Makes the directory for an identity, and those above it.
+fn make(above: &Path, identity: &[u8]) -> Result<PathBuf, StoreError> {
+    let directory = above.join(format!("{:032x}", xxh3_128(identity)));
+    make_directory(&directory)?;
+    Ok(directory)
+}
+
+fn make_directory(path: &Path) -> Result<(), StoreError> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed(path))?;
+    is_ours(path)
+}
+
+/// Checks that a directory is the caller's, and that no other user can write to it.
+fn is_ours(path: &Path) -> Result<(), StoreError> {
+    let stat = lstat(path).map_err(|errno: Errno| failed(path)(errno.into()))?;
+    let ours = FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+        && stat.st_uid == rustix::process::geteuid().as_raw()
+        && stat.st_mode & 0o022 == 0;
+    if ours { Ok(()) } else { Err(StoreError::NotOurs(path.to_owned())) }
+}
+
+/// Writes a file that doesn't exist yet, and returns whether it did. An existing file must have this content.
+fn claim(path: &Path, content: &[u8]) -> Result<bool, StoreError> {
+    match std::fs::read(path) {
+        Ok(found) if found == content => Ok(false),
+        Ok(_other) => Err(StoreError::Taken(path.to_owned())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            replace(path, content)?;
+            Ok(true)
+        }
+        Err(error) => Err(failed(path)(error)),
+    }
+}
+
+/// Puts a new file in place of a path.
+fn replace(path: &Path, content: &[u8]) -> Result<(), StoreError> {
+    let mut temporary = path.to_owned().into_os_string();
+    temporary.push(format!(".{}", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| std::fs::rename(&temporary, path))
+        .map_err(|error| {
+            let _not_there = std::fs::remove_file(&temporary);
+            failed(path)(error)
+        })
+}
