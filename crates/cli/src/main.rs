@@ -30,6 +30,7 @@ mod aftermath;
 mod asked;
 mod asking;
 mod bench;
+mod caches;
 mod calls;
 mod check;
 mod completions;
@@ -127,6 +128,8 @@ enum Verb {
     Store(store::Options),
     /// Put a project's policy file in force, or take it back
     Project(project::Options),
+    /// List and remove what is kept of package managers and compilers for each project
+    Caches(caches::Options),
     /// Have applications' links and desktop entries start their profiles
     Desktop(desktop::Options),
     /// Make one program of an application and all that it needs
@@ -307,6 +310,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Import(options), _) => import::run(options),
         (Verb::Store(options), _) => store::run(options),
         (Verb::Project(options), _) => project::run(options),
+        (Verb::Caches(options), _) => caches::run(options),
         (Verb::Desktop(options), _) => desktop::run(options),
         (Verb::Package(options), Some((_package, matches))) => package::run(options, matches),
         (Verb::Syscalls(options), _) => syscalls::run(options),

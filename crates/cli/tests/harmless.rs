@@ -32,6 +32,8 @@ use Shows::{Name, Other};
 const CASES: &[(&str, Shows)] = &[
     ("run --protect-name {n} -- sh -c touch·\"$1\"·2>/dev/null sh {n}", Name),
     ("run -- sh -c mkdir·-p·\"$1\"/.git&&touch·\"$1\"/.git/hooks·2>/dev/null sh made-{n}", Name),
+    ("caches list", Other),
+    ("caches remove {n} {r}", Other),
     ("why", Name),
     ("why --json", Name),
     ("run -- git init -q git-{n}", Name),

@@ -76,7 +76,7 @@ fn what_is_wanted_is_said_and_not_granted() {
         place.write("work/.git/config", "");
         place.write("kept/file", "");
         place.write("other/file", "");
-        let line = "cat ~/.netrc; echo x >~/kept/new; mkdir -p ~/.cache/tool && echo x >~/.cache/tool/a; \
+        let line = "cat ~/.netrc; echo x >~/kept/new; mkdir -p ~/.tool && echo x >~/.tool/a; echo x >~/.cache/a; \
                     mkdir .git/hooks; : >.git/hooks/x; : >/usr/lib/x; echo x >~/other/new; \
                     exec 3<>/dev/tcp/192.0.2.1/443; true";
         let learned = learn_line(&place, &["--ro", place.home.join("kept").to_str().unwrap()], line);
@@ -85,7 +85,7 @@ fn what_is_wanted_is_said_and_not_granted() {
             "# \"~/.netrc\",   # by cat",
             "# \"~/kept\",   # by bash",
             "# \"~/other\",   # by bash",
-            "# \"~/.cache/tool\",   # 2 names written to a private directory and lost, by bash and mkdir",
+            "# \"~/.tool\",   # 2 names written to a private directory and lost, by bash and mkdir",
             "# \".git/hooks\",   # protected; the command tried to change it",
             "# \"/usr/lib\",   # by bash",
             "# With `palisade learn --net-default allow` the hosts are learned. It tried to reach:",
@@ -94,6 +94,7 @@ fn what_is_wanted_is_said_and_not_granted() {
             assert!(said.contains(remark), "{remark}\n{said}");
         }
         assert_eq!(list(&learned, Access::Write), Vec::<String>::new(), "{said}");
+        assert!(!said.contains("cache"), "{said}");
         assert!(!list(&learned, Access::Read).iter().any(|path| path.contains("netrc")), "{said}");
         assert_eq!(place.outside("ls -A .git; ls -A ~/kept"), "config\nfile\n");
         let run = place.sh(&["--profile", "p"], "cat ~/.netrc");

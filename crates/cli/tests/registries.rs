@@ -25,6 +25,14 @@ fn registries_are_known_inside_and_tokens_are_not() {
             "registry = https://npm.corp.example/\n[global]\nindex-url = https://pip.corp.example/simple\n\
              [source.crates-io]\nreplace-with = \"corp\"\n[source.corp]\nregistry = \"sparse+https://cargo.corp.example/\""
         );
+        place.write(".config/go/env", "GOPROXY=https://me:s3cret@go.corp.example\n");
+        place.write(
+            ".m2/settings.xml",
+            "<settings><servers><server><password>s3cret</password></server></servers><mirrors><mirror><id>a</id>\
+             <url>https://maven.corp.example</url><mirrorOf>*</mirrorOf></mirror></mirrors></settings>",
+        );
+        let inside = place.sh(&[], "cat ~/.config/go/env; grep -o 'https://[a-z.]*' ~/.m2/settings.xml");
+        assert_eq!(inside.ok(), "GOPROXY=https://go.corp.example\nhttps://maven.corp.example");
         let secret = place.sh(&[], "grep -rs s3cret ~; true");
         assert_eq!(secret.ok(), "", "{secret:?}");
         let plan = place.run(&["--dry-run", "--json"], &["true"]);

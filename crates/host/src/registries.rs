@@ -5,6 +5,8 @@
 //! package managers there would ask the public registries. Only lines that name a registry are copied. A line that
 //! isn't understood is left out.
 
+mod maven;
+
 use crate::file::{self, Links};
 use std::path::{Path, PathBuf};
 
@@ -30,11 +32,21 @@ struct Manager {
     keys: &'static [&'static str],
     /// Values are in quotation marks, as in TOML.
     quoted: bool,
+    /// What is written between a key and its value.
+    is: &'static str,
 }
 
-const MANAGERS: [Manager; 5] = [
+const MANAGERS: [Manager; 6] = [
     // npm, pnpm and yarn. `@scope:registry` is a key of its own.
-    Manager { path: ".npmrc", sections: &[""], keys: &["registry", "strict-ssl"], quoted: false },
+    Manager { path: ".npmrc", sections: &[""], keys: &["registry", "strict-ssl"], quoted: false, is: " = " },
+    // What `go env -w` has written.
+    Manager {
+        path: ".config/go/env",
+        sections: &[""],
+        keys: &["GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE"],
+        quoted: false,
+        is: "=",
+    },
     PIP.at(".config/pip/pip.conf"),
     PIP.at(".pip/pip.conf"),
     CARGO.at(".cargo/config.toml"),
@@ -46,6 +58,7 @@ const PIP: Manager = Manager {
     sections: &["global", "install", "download"],
     keys: &["index-url", "index_url", "extra-index-url", "extra_index_url", "trusted-host", "trusted_host"],
     quoted: false,
+    is: " = ",
 };
 
 const CARGO: Manager = Manager {
@@ -53,6 +66,7 @@ const CARGO: Manager = Manager {
     sections: &["source.", "registries.", "registry"],
     keys: &["registry", "replace-with", "index", "default", "protocol"],
     quoted: true,
+    is: " = ",
 };
 
 impl Manager {
@@ -97,7 +111,7 @@ impl Manager {
                 stated.and_then(|(key, value)| {
                     // The value may begin on the next line.
                     let value = if value.is_empty() { Some(String::new()) } else { self.value(value) };
-                    Some(format!("{key} = {}\n", value?))
+                    Some(format!("{key}{}{}\n", self.is, value?))
                 })
             };
             let Some(written) = written else { continue };
@@ -116,7 +130,8 @@ impl Manager {
             return None;
         }
         if !self.quoted {
-            return Some(text.split(' ').map(without_user).collect::<Vec<_>>().join(" "));
+            // Lists of URLs: of pip, and of Go.
+            return Some(text.split_inclusive([' ', ',', '|']).map(without_user).collect());
         }
         let inner = text.strip_prefix('"')?;
         let (inner, rest) = inner.split_once('"')?;
@@ -138,19 +153,21 @@ fn without_user(url: &str) -> String {
 
 /// The files in which registries may be configured.
 pub fn sources(home: &Path) -> impl Iterator<Item = PathBuf> {
-    MANAGERS.iter().map(|manager| home.join(manager.path))
+    MANAGERS.iter().map(|manager| manager.path).chain([maven::PATH]).map(|path| home.join(path))
 }
 
 /// The configurations of registries in a home.
 #[must_use]
 pub fn find(home: &Path) -> Vec<Configuration> {
-    let configuration = |manager: &Manager| {
-        let path = home.join(manager.path);
+    let read = |path: &str, write: &dyn Fn(&str) -> String| {
+        let path = home.join(path);
         let bytes = file::read(&path, CAP, Links::Follow).ok()?;
-        let text = manager.without_credentials(&String::from_utf8_lossy(&bytes));
+        let text = write(&String::from_utf8_lossy(&bytes));
         (!text.is_empty()).then_some(Configuration { path, text })
     };
-    MANAGERS.iter().filter_map(configuration).collect()
+    let listed =
+        MANAGERS.iter().filter_map(|manager| read(manager.path, &|text| manager.without_credentials(text)));
+    listed.chain(read(maven::PATH, &maven::mirrors)).collect()
 }
 
 #[cfg(test)]
@@ -199,6 +216,16 @@ mod tests {
     }
 
     #[test]
+    fn gos_proxies_stay_and_its_credentials_go() {
+        let text = "GOPROXY=https://u:s3cret@go.corp.example,https://x:s3cret@b.example|direct\nGOPRIVATE=*.corp.example\n\
+                    GOAUTH=s3cret\nGOFLAGS=-tags=s3cret\n";
+        assert_eq!(
+            of(".config/go/env", text),
+            "GOPROXY=https://go.corp.example,https://b.example|direct\nGOPRIVATE=*.corp.example\n"
+        );
+    }
+
+    #[test]
     fn what_is_not_understood_is_left_out() {
         for (path, text) in [
             (".cargo/config.toml", "[registry]\ndefault = 'corp'\ndefault = \"a\\\"b\"\ndefault = \"a\" b\n"),
@@ -217,6 +244,6 @@ mod tests {
         let found = find(home.path());
         let path = home.path().join(".npmrc");
         assert_eq!(found, [Configuration { path, text: "registry = https://a.example/\n".into() }]);
-        assert_eq!(sources(home.path()).count(), MANAGERS.len());
+        assert_eq!(sources(home.path()).count(), MANAGERS.len() + 1);
     }
 }

@@ -7,6 +7,7 @@
 
 use palisade_host::places::{Distrust, Trustee};
 use palisade_host::trusted::{self, Fault, TrustedError};
+use palisade_sandbox::caches;
 use palisade_sandbox::error::{describe, quoted};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::plan::{Plan, SCHEMA, Step};
@@ -103,21 +104,40 @@ pub fn confirm(path: &Path, facts: &Facts, made: &Plan<'_>) -> Result<(), PlanFi
         return Ok(());
     }
     let differs = |difference| Err(PlanFileError::Differs { path: path.to_owned(), difference });
-    if let Some(step) = first_without(&given.steps, &made.steps) {
-        return differs(format!("only the file has: {}", describe(step)));
-    }
-    if let Some(step) = first_without(&made.steps, &given.steps) {
-        return differs(format!("the file lacks: {}", describe(step)));
+    for weight in [Weight::Said, Weight::FollowsFromOthers] {
+        if let Some(step) = first_without(&given.steps, &made.steps, weight) {
+            return differs(format!("only the file has: {}", describe(step)));
+        }
+        if let Some(step) = first_without(&made.steps, &given.steps, weight) {
+            return differs(format!("the file lacks: {}", describe(step)));
+        }
     }
     differs(format!("{} differs", difference(&given_value, &made_value)))
 }
 
-/// The first step that `others` lacks. A step that makes a directory serves another step, so it is returned only if
-/// there is no other.
-fn first_without<'s>(steps: &'s [Step<'s>], others: &[Step<'_>]) -> Option<&'s Step<'s>> {
-    let mut lacking = steps.iter().filter(|step| !others.contains(step));
-    let first = lacking.clone().next();
-    lacking.find(|step| !matches!(step, Step::Directory { .. })).or(first)
+/// How much a different step says about what the policy or the options state differently.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    Said,
+    /// A directory serves another step, and which caches there are depends on all rights.
+    FollowsFromOthers,
+}
+
+impl Weight {
+    fn of(step: &Step<'_>) -> Self {
+        match step {
+            Step::Directory { .. } => Self::FollowsFromOthers,
+            Step::Bind(bind) if caches::is_place(&Path::new("/").join(bind.target.as_path())) => {
+                Self::FollowsFromOthers
+            }
+            _ => Self::Said,
+        }
+    }
+}
+
+/// The first step of this weight that `others` lacks.
+fn first_without<'s>(steps: &'s [Step<'s>], others: &[Step<'_>], weight: Weight) -> Option<&'s Step<'s>> {
+    steps.iter().find(|step| Weight::of(step) == weight && !others.contains(step))
 }
 
 /// A plan without the keys that don't describe what a launch does. The plans inside it are treated in the same way.

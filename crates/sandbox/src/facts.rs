@@ -158,14 +158,9 @@ impl Facts {
         self.places.data.join("homes")
     }
 
-    /// The directory with the caches of projects.
-    pub(crate) fn projects(&self) -> PathBuf {
-        self.places.cache.join("projects")
-    }
-
     /// The directories with trees that belong to sandboxes: no program outside obeys files in them.
     pub(crate) fn kept_trees(&self) -> [PathBuf; 2] {
-        [self.homes(), self.projects()]
+        [self.homes(), crate::caches::directory(&self.places)]
     }
 
     /// The user's directories.

@@ -6,6 +6,7 @@
 //! - [`layers`]: which policy files exist, whether they are valid, and which application they describe
 //! - [`facts`]: what the host has; [`guarantee`]: what the host can guarantee
 //! - [`plan`]: what a launch will do, as data; how a plan is made (`planner`), kept (`cache`, `store`) and read (`inside`)
+//! - [`caches`]: what is kept of package managers and compilers from one launch of a project to the next
 //! - [`view`]: what a command sees of the file system, as steps of a plan
 //! - [`filter`]: what a plan states about system calls
 //! - [`bus`], [`network`]: filtered message buses and networks: their part of a plan, and the processes that serve them
@@ -18,6 +19,7 @@
 
 pub mod apply;
 pub mod bus;
+pub mod caches;
 pub mod error;
 pub mod facts;
 pub mod filter;

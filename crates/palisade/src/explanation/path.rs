@@ -224,6 +224,10 @@ fn verdict(
             let what = "a private, writable place that is empty at first and gone afterwards; what the host has there isn't visible";
             (can && there, what.to_owned())
         }
+        Seen::Cache { path, .. } => {
+            let there = wanted == Wanted::Write || path.symlink_metadata().is_ok();
+            (can && there, format!("a cache, which Palisade keeps for this project in {}", path.shown()))
+        }
         Seen::Made | Seen::Link(_) => (can, "Palisade makes it, read-only".to_owned()),
         Seen::Processes => (can, "the processes inside".to_owned()),
         Seen::Terminals => (can, "the terminals inside".to_owned()),
@@ -350,6 +354,7 @@ impl ViewOfPath {
             Seen::Made => ("made", None),
             Seen::Link(_) => ("link", None),
             Seen::Host { path, .. } => ("host", Some(path.to_string_lossy().into_owned())),
+            Seen::Cache { path, .. } => ("cache", Some(path.to_string_lossy().into_owned())),
             Seen::Private => ("private", None),
             Seen::Hidden => ("hidden", None),
             Seen::Denied => ("denied", None),

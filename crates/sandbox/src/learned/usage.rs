@@ -97,7 +97,8 @@ impl UsageSummary {
                 Seen::Private | Seen::Nothing | Seen::Hidden | Seen::Denied => {
                     account.absences(&seen, uses, trace, host);
                 }
-                Seen::Made | Seen::Link(_) | Seen::Processes | Seen::Terminals => {}
+                // Each project has its own.
+                Seen::Cache { .. } | Seen::Made | Seen::Link(_) | Seen::Processes | Seen::Terminals => {}
             }
         }
         for (root, (source, grants)) in trees {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Finds out what a plan shows at one path, from its steps as they will be applied.
 
+use crate::caches;
 use crate::plan::{Bind, Namespace, Origin, Plan, Step};
 use palisade_sys::landlock::Rights;
 use std::path::{Component, Path, PathBuf};
@@ -22,6 +23,13 @@ pub enum Seen {
         write: bool,
         /// The mount allows execution.
         execute: bool,
+    },
+    /// A cache of the project.
+    Cache {
+        /// Where it is kept.
+        path: PathBuf,
+        /// It can be changed.
+        write: bool,
     },
     /// A private, writable place, empty at first.
     Private,
@@ -57,6 +65,7 @@ impl Inside<'_> {
             Seen::Made
             | Seen::Link(_)
             | Seen::Host { .. }
+            | Seen::Cache { .. }
             | Seen::Private
             | Seen::Processes
             | Seen::Terminals => true,
@@ -67,14 +76,18 @@ impl Inside<'_> {
     /// Whether it can be changed.
     #[must_use]
     pub fn can_write(&self) -> bool {
-        let writable = matches!(self.seen, Seen::Host { write: true, .. } | Seen::Private);
+        let writable = matches!(
+            self.seen,
+            Seen::Host { write: true, .. } | Seen::Cache { write: true, .. } | Seen::Private
+        );
         writable && self.allowed(Rights::WRITE_FILE)
     }
 
     /// Whether files there can be executed.
     #[must_use]
     pub fn can_execute(&self) -> bool {
-        let executable = matches!(self.seen, Seen::Host { execute: true, .. } | Seen::Private);
+        let executable =
+            matches!(self.seen, Seen::Host { execute: true, .. } | Seen::Cache { .. } | Seen::Private);
         executable && self.allowed(Rights::EXECUTE)
     }
 
@@ -178,6 +191,9 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
             let rest = path.strip_prefix(at).ok()?;
             let source = source.as_path();
             let host = if rest.as_os_str().is_empty() { source.to_owned() } else { source.join(rest) };
+            if caches::is_place(at) {
+                return Some(Seen::Cache { path: host, write: *write });
+            }
             Seen::Host { path: host, write: *write, execute: *execute }
         }
         Step::Own { .. } | Step::Tmpfs { .. } | Step::Queues { .. } | Step::Overlay { .. } => Seen::Private,

@@ -6,9 +6,7 @@
 //! into it, because a link costs a tenth of a mount. Programs inside may change everything in the directory, so that
 //! nothing outside follows a name in it.
 
-mod store;
-
-use self::store::{Set, Store};
+use crate::caches::{DOWNLOADS, INSIDE, Set, Store};
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::package::PlanMode;
@@ -22,11 +20,6 @@ use palisade_policy::{Grant, Policy, View};
 use palisade_text::Show as _;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-
-/// Where a launch's own set appears.
-const OWN: &str = "/var/cache/palisade";
-/// Where the downloads of launches with a network appear, read-only: a directory for each set of theirs.
-const DOWNLOADS: &str = "/var/cache/palisade-downloads";
 
 /// A directory of the home in which programs keep what they can make or fetch again.
 struct Row {
@@ -96,7 +89,8 @@ impl Caches {
             && policy.view().value == View::System
             && policy.home().value == HomePolicy::None
             && matches!(facts.purpose, PlanMode::Launch)
-            && home.parent().is_some();
+            && home.parent().is_some()
+            && facts.kind(home) == Kind::Directory;
         if !project || !wanted {
             return None;
         }
@@ -152,7 +146,7 @@ impl Caches {
             }
         }
         match self.own.make(row.name) {
-            Ok(()) => Some(Path::new(OWN).join(row.name)),
+            Ok(()) => Some(Path::new(INSIDE).join(row.name)),
             Err(error) => {
                 notes.push(Cow::Owned(format!("{} isn't kept: {error}", path.shown())));
                 None
@@ -163,7 +157,7 @@ impl Caches {
     /// Shows them.
     pub(crate) fn show(&self, tree: &mut Tree<'_>, mapped: bool) -> Result<(), PlanError> {
         let show = Show { map_owners: mapped, ..USERS };
-        tree.show(self.own.files(), Path::new(OWN), Show { write: true, ..show })?;
+        tree.show(self.own.files(), Path::new(INSIDE), Show { write: true, ..show })?;
         for (number, donor) in self.donors.iter().enumerate() {
             let place = downloads_of(number);
             if self.links.iter().any(|(_path, target)| target.starts_with(&place)) {

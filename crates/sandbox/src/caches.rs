@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sets of caches on disk: `projects/PROJECT/RIGHTS/files`, in Palisade's cache directory.
+//! Caches of projects on disk: `projects/PROJECT/RIGHTS/files`, in Palisade's cache directory.
 //!
 //! A project is a directory with its inode number and time of birth: a project that is made at the path of another one
-//! gets caches of its own. Directories are named by a hash, which isn't made against attackers, so that the text that
-//! was hashed is stored and compared, too.
+//! gets caches of its own. Rights are only stored as a hash, because a policy may have secrets in it.
+
+pub mod projects;
 
 use crate::facts::Facts;
+use palisade_host::birth::Birth;
+use palisade_host::places::Places;
 use palisade_policy::rights::RightsText;
 use palisade_text::Show as _;
 use rustix::fs::{FileType, lstat};
@@ -15,14 +18,14 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use xxhash_rust::xxh3::xxh3_128;
 
-/// What identifies a project, and the rights of a set.
+/// What identifies a project.
 const PROJECT: &str = "project";
+/// The hash of a set's rights, without the network and what is shown of the system.
 const RIGHTS: &str = "rights";
 /// What the set's launches see of the system in addition.
 const SHOWN: &str = "shown";
-/// The network rights of a set; only sets with a network have it.
+/// An empty file that only sets with a network have.
 const NETWORK: &str = "network";
 /// Replaced when a set with a network is made, so that the plans of launches without one can notice that.
 const MARK: &str = "mark";
@@ -36,52 +39,48 @@ pub(crate) enum StoreError {
     File { path: PathBuf, source: std::io::Error },
     #[error("{path} belongs to another user, or others may write to it", path = .0.shown())]
     NotOurs(PathBuf),
-    #[error("{path} is of another project", path = .0.shown())]
-    Taken(PathBuf),
     #[error("{path} can't be told from a directory that is made at its path later", path = .0.shown())]
     Unknown(PathBuf),
 }
 
 /// The caches of one project.
-pub(super) struct Store {
+pub(crate) struct Store {
     directory: PathBuf,
 }
 
 /// The caches of launches with the same rights.
-pub(super) struct Set {
+pub(crate) struct Set {
     files: PathBuf,
 }
 
 impl Store {
     /// The caches of the working directory.
-    pub(super) fn open(facts: &Facts) -> Result<Self, StoreError> {
-        let birth =
-            facts.depends_on_birth(&facts.cwd).ok_or_else(|| StoreError::Unknown(facts.cwd.clone()))?;
-        let mut identity = facts.cwd.as_os_str().as_bytes().to_vec();
-        identity.extend(format!("\n{} {} {}\n", birth.inode, birth.seconds, birth.nanoseconds).bytes());
-        let store = Self { directory: make(&facts.projects(), &identity)? };
-        claim(&store.directory.join(PROJECT), &identity)?;
+    pub(crate) fn open(facts: &Facts) -> Result<Self, StoreError> {
+        let birth = facts.depends_on_birth(&facts.cwd);
+        let birth = birth.ok_or_else(|| StoreError::Unknown(facts.cwd.clone()))?;
+        let identity = identity(&facts.cwd, birth);
+        // A home that doesn't exist isn't made.
+        for directory in [facts.places.cache.parent(), Some(&facts.places.cache)].into_iter().flatten() {
+            let _exists_or_the_next_one_fails = std::fs::DirBuilder::new().mode(0o700).create(directory);
+        }
+        make_directory(&directory(&facts.places))?;
+        let store = Self { directory: make(&directory(&facts.places), &identity)? };
+        provide(&store.directory.join(PROJECT), &identity)?;
         Ok(store)
     }
 
     /// The set of launches with these rights.
-    pub(super) fn set(&self, rights: &RightsText) -> Result<Set, StoreError> {
-        let mut identity = rights.others.clone().into_bytes();
+    pub(crate) fn set(&self, rights: &RightsText) -> Result<Set, StoreError> {
+        let others = hash(rights.others.as_bytes());
         let mut shown = String::new();
         rights.shown.iter().for_each(|line| shown.extend([line, "\n"]));
         // No statement begins with a space.
-        identity.extend(b" shown\n");
-        identity.extend(shown.bytes());
-        if let Some(network) = &rights.network {
-            identity.extend(b" network\n");
-            identity.extend(network.bytes());
-        }
-        let directory = make(&self.directory, &identity)?;
-        claim(&directory.join(RIGHTS), rights.others.as_bytes())?;
-        claim(&directory.join(SHOWN), shown.as_bytes())?;
-        if let Some(network) = &rights.network
-            && claim(&directory.join(NETWORK), network.as_bytes())?
-        {
+        let network = rights.network.as_ref().map(|network| format!(" network\n{network}"));
+        let identity = format!("{others}\n{shown}{}", network.as_deref().unwrap_or_default());
+        let directory = make(&self.directory, identity.as_bytes())?;
+        provide(&directory.join(RIGHTS), others.as_bytes())?;
+        provide(&directory.join(SHOWN), shown.as_bytes())?;
+        if network.is_some() && provide(&directory.join(NETWORK), b"")? {
             replace(&self.directory.join(MARK), b"")?;
         }
         let files = directory.join(FILES);
@@ -90,17 +89,18 @@ impl Store {
     }
 
     /// The sets whose launches have all of these rights, and a network. The newest comes first.
-    pub(super) fn donors(&self, facts: &Facts, rights: &RightsText) -> Result<Vec<Set>, StoreError> {
+    pub(crate) fn donors(&self, facts: &Facts, rights: &RightsText) -> Result<Vec<Set>, StoreError> {
         let mark = self.directory.join(MARK);
-        claim(&mark, b"")?;
-        facts.depends_on_birth(&mark).ok_or_else(|| StoreError::Unknown(mark))?;
+        provide(&mark, b"")?;
+        facts.depends_on_birth(&mark).ok_or(StoreError::Unknown(mark))?;
+        let others = hash(rights.others.as_bytes());
         let sets = std::fs::read_dir(&self.directory).map_err(failed(&self.directory))?;
         let with_network = sets.filter_map(|entry| {
             let set = entry.ok()?.path();
             let made = set.join(NETWORK).metadata().ok()?.modified().ok()?;
             let shown = std::fs::read_to_string(set.join(SHOWN)).ok()?;
             let shown: BTreeSet<&str> = shown.lines().collect();
-            let has_all = std::fs::read(set.join(RIGHTS)).ok()? == rights.others.as_bytes()
+            let has_all = std::fs::read(set.join(RIGHTS)).ok()? == others.as_bytes()
                 && rights.shown.iter().all(|line| shown.contains(line.as_str()));
             let files = set.join(FILES);
             (has_all && is_ours(&set).is_ok() && is_ours(&files).is_ok()).then_some((made, files))
@@ -112,12 +112,12 @@ impl Store {
 }
 
 impl Set {
-    pub(super) fn files(&self) -> &Path {
+    pub(crate) fn files(&self) -> &Path {
         &self.files
     }
 
     /// Makes the directory `name`, if nothing has that name.
-    pub(super) fn make(&self, name: &str) -> std::io::Result<()> {
+    pub(crate) fn make(&self, name: &str) -> std::io::Result<()> {
         // Programs inside may have made a link of this name. Neither `mkdir` nor anything else here follows it.
         match std::fs::DirBuilder::new().mode(0o700).create(self.files.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
@@ -126,7 +126,7 @@ impl Set {
     }
 
     /// Whether the directory `name` has an entry. A plan that was made while it had none depends on that.
-    pub(super) fn has_content(&self, facts: &Facts, name: &str) -> bool {
+    pub(crate) fn has_content(&self, facts: &Facts, name: &str) -> bool {
         let directory = self.files.join(name);
         let is_directory = |path: &Path| {
             lstat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
@@ -142,20 +142,51 @@ impl Set {
     }
 }
 
+/// Where a launch's own set appears inside.
+pub(crate) const INSIDE: &str = "/var/cache/palisade";
+
+/// Where the downloads of launches with a network appear inside, read-only: a directory for each set of theirs.
+pub(crate) const DOWNLOADS: &str = "/var/cache/palisade-downloads";
+
+/// Whether a mount at this path inside shows a cache.
+#[must_use]
+pub fn is_place(path: &Path) -> bool {
+    path == Path::new(INSIDE) || path.parent() == Some(Path::new(DOWNLOADS))
+}
+
+/// Where the caches of projects are.
+#[must_use]
+pub fn directory(places: &Places) -> PathBuf {
+    places.cache.join("projects")
+}
+
+/// The text that identifies a project.
+fn identity(path: &Path, birth: Birth) -> Vec<u8> {
+    let mut text = path.as_os_str().as_bytes().to_vec();
+    text.extend(format!("\n{} {} {}\n", birth.inode, birth.seconds, birth.nanoseconds).bytes());
+    text
+}
+
 fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> StoreError {
     |source| StoreError::File { path: path.to_owned(), source }
 }
 
-/// Makes the directory for an identity, and those above it.
+fn hash(text: &[u8]) -> String {
+    blake3::hash(text).to_hex().to_string()
+}
+
+/// Makes the directory for an identity.
 fn make(above: &Path, identity: &[u8]) -> Result<PathBuf, StoreError> {
-    let directory = above.join(format!("{:032x}", xxh3_128(identity)));
+    let directory = above.join(hash(identity));
     make_directory(&directory)?;
     Ok(directory)
 }
 
 fn make_directory(path: &Path) -> Result<(), StoreError> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed(path))?;
-    is_ours(path)
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(failed(path)(error)),
+        _ => is_ours(path),
+    }
 }
 
 /// Checks that a directory is the caller's, and that no other user can write to it.
@@ -167,17 +198,13 @@ fn is_ours(path: &Path) -> Result<(), StoreError> {
     if ours { Ok(()) } else { Err(StoreError::NotOurs(path.to_owned())) }
 }
 
-/// Writes a file that doesn't exist yet, and returns whether it did. An existing file must have this content.
-fn claim(path: &Path, content: &[u8]) -> Result<bool, StoreError> {
-    match std::fs::read(path) {
-        Ok(found) if found == content => Ok(false),
-        Ok(_other) => Err(StoreError::Taken(path.to_owned())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            replace(path, content)?;
-            Ok(true)
-        }
-        Err(error) => Err(failed(path)(error)),
+/// Writes a file that doesn't exist yet, and returns whether it did.
+fn provide(path: &Path, content: &[u8]) -> Result<bool, StoreError> {
+    let missing = lstat(path).is_err_and(|errno| errno == Errno::NOENT);
+    if missing {
+        replace(path, content)?;
     }
+    Ok(missing)
 }
 
 /// Puts a new file in place of a path.
