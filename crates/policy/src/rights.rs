@@ -3,12 +3,15 @@
 
 use crate::layer::{Layer, Rank, Sourced, Strength};
 use crate::merge::Policy;
-use crate::rule::Access;
-use crate::settings::Settings;
+use crate::network::NetworkRule;
+use crate::pattern::PathPattern;
+use crate::render::render;
+use crate::rule::{Access, PathRule};
+use crate::settings::{LayerPolicy, Settings};
 use crate::value::NetworkMode;
 use crate::word::{List, Switch};
 use std::collections::BTreeSet;
-use std::fmt::{Debug, Write as _};
+use std::os::unix::ffi::OsStrExt;
 
 /// The rank of statements in shipped features.
 const SHIPPED: Rank = Rank { layer: Layer::BuiltIn, strength: Strength::Set };
@@ -30,112 +33,103 @@ impl Policy {
     /// The rights as text.
     #[must_use]
     pub fn rights_text(&self) -> RightsText {
-        // Each field is named, so that a new one can't be forgotten.
-        let Settings {
-            view,
-            paths,
-            protect,
-            names,
-            network,
-            fallback,
-            hosts,
-            publish,
-            reach,
-            upstream_proxy,
-            upstream_dns,
-            closed,
-            syscalls,
-            answers,
-            processors,
-            time,
-            hostname,
-            uid,
-            gid,
-            cwd,
-            best_effort,
-            inherit_terminal,
-            environment,
-            // A limit gives no access.
-            limits: _,
-            chosen,
-            words,
-            switches,
-            lists,
-            files,
-            hooks,
-        } = self.settings();
-        let mut others = Text::default();
-        others.add("view", view);
-        let mut shown = Text::default();
-        for rule in paths {
-            let is_of_system = rule.pattern.to_string().starts_with('/')
-                && matches!(rule.access, Access::Read | Access::Execute)
-                && rule.rank() == SHIPPED;
-            let text = if is_of_system { &mut shown } else { &mut others };
-            text.line("path", rule.rank(), &(&rule.access, &rule.pattern, &rule.destination));
-        }
-        others.add("protect", protect);
-        others.add("name", names);
-        others.add("syscall", syscalls);
-        others.add("answer", answers);
-        others.add("processors", processors);
-        others.add("time", time);
-        others.add("hostname", hostname);
-        others.add("uid", uid);
-        others.add("gid", gid);
-        others.add("cwd", cwd);
-        others.add("best effort", best_effort);
-        others.add("terminal", inherit_terminal);
-        others.add("variable", environment);
-        others.add("choice", chosen);
-        others.add("word", words);
-        for stated in switches {
-            if !matches!(stated.value.0, Switch::Trace | Switch::Stats | Switch::Log) {
-                others.line("switch", stated.rank(), &stated.value);
+        let (mut network, mut others, mut shown) = (Text::default(), Text::default(), Text::default());
+        for layer in Layer::ALL {
+            let of_layer = self.settings().clone().of_layer(layer);
+            let Settings {
+                network: mode,
+                fallback,
+                publish,
+                reach,
+                upstream_proxy,
+                upstream_dns,
+                closed,
+                ..
+            } = of_layer.clone();
+            // Reasons give no right.
+            let hosts: Vec<NetworkRule> =
+                of_layer.hosts.iter().map(|rule| NetworkRule { reason: None, ..rule.clone() }).collect();
+            network.rendered(
+                layer,
+                Settings {
+                    network: mode,
+                    fallback,
+                    hosts,
+                    publish,
+                    reach,
+                    upstream_proxy,
+                    upstream_dns,
+                    closed,
+                    ..Settings::default()
+                },
+            );
+            // Printed here, because a path needn't be UTF-8.
+            for rule in &of_layer.paths {
+                let text = if is_of_system(rule) { &mut shown } else { &mut others };
+                text.path(rule);
             }
+            let is_shown = |stated: &Sourced<(List, String)>| {
+                matches!(stated.value.0, List::Libraries | List::Programs) && stated.rank() == SHIPPED
+            };
+            for stated in of_layer.lists.iter().filter(|stated| is_shown(stated)) {
+                shown.0.push_str(&format!("{:?}\n", stated.value.1));
+            }
+            let mut rest = Settings {
+                network: Vec::new(),
+                fallback: Vec::new(),
+                hosts: Vec::new(),
+                publish: Vec::new(),
+                reach: Vec::new(),
+                upstream_proxy: Vec::new(),
+                upstream_dns: Vec::new(),
+                closed: Vec::new(),
+                paths: Vec::new(),
+                // A limit gives no access.
+                limits: Vec::new(),
+                ..of_layer
+            };
+            rest.lists.retain(|stated| !is_shown(stated));
+            rest.switches
+                .retain(|stated| !matches!(stated.value.0, Switch::Trace | Switch::Stats | Switch::Log));
+            others.rendered(layer, rest);
         }
-        for stated in lists {
-            let is_of_system =
-                matches!(stated.value.0, List::Libraries | List::Programs) && stated.rank() == SHIPPED;
-            let text = if is_of_system { &mut shown } else { &mut others };
-            text.line("list", stated.rank(), &stated.value);
-        }
-        others.add("file", files);
-        others.add("hook", hooks);
-        let mut of_network = Text::default();
-        of_network.add("mode", network);
-        of_network.add("default", fallback);
-        for rule in hosts {
-            of_network.line("host", rule.rank(), &(&rule.target, rule.allow));
-        }
-        of_network.add("publish", publish);
-        of_network.add("reach", reach);
-        of_network.add("proxy", upstream_proxy);
-        of_network.add("dns", upstream_dns);
-        of_network.add("closed", closed);
         let has_network = self.network().value != NetworkMode::None;
         RightsText {
-            network: has_network.then_some(of_network.0),
+            network: has_network.then_some(network.0),
             shown: shown.0.lines().map(str::to_owned).collect(),
             others: others.0,
         }
     }
 }
 
-/// One line for each statement, without its place: the position of an option gives no right.
+/// Whether a shipped feature shows something of the system, read-only.
+fn is_of_system(rule: &PathRule) -> bool {
+    rule.pattern.as_os_str().as_bytes().starts_with(b"/")
+        && matches!(rule.access, Access::Read | Access::Execute)
+        && rule.rank() == SHIPPED
+}
+
 #[derive(Default)]
 struct Text(String);
 
 impl Text {
-    fn add<T: Debug>(&mut self, key: &str, statements: &[Sourced<T>]) {
-        for stated in statements {
-            self.line(key, stated.rank(), &stated.value);
-        }
+    /// As a policy file, without the places of statements: the position of an option gives no right.
+    fn rendered(&mut self, layer: Layer, settings: Settings) {
+        let policy = LayerPolicy { settings, ..LayerPolicy::empty(layer, None) };
+        self.0.push_str(layer.name());
+        self.0.push_str(&render(&policy));
     }
 
-    fn line(&mut self, key: &str, rank: Rank, value: &dyn Debug) {
-        // Values are quoted: a line break in one makes no line.
-        let _infallible = writeln!(self.0, "{key} {:?} {:?} {value:?}", rank.layer, rank.strength);
+    /// One line. Paths are quoted, and bytes that aren't UTF-8 are escaped.
+    fn path(&mut self, rule: &PathRule) {
+        let destination = rule.destination.as_ref().map(PathPattern::as_os_str);
+        let strength = match rule.strength {
+            Strength::Default => "default",
+            Strength::Set => "set",
+            Strength::Locked => "locked",
+        };
+        let (layer, access, path) = (rule.origin.layer.name(), rule.access, rule.pattern.as_os_str());
+        self.0.push_str(&format!("{layer} {strength} {access} {path:?} {destination:?}\n"));
     }
 }
 

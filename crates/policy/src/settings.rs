@@ -170,6 +170,44 @@ impl Settings {
         each(&mut self.hooks);
         self
     }
+
+    /// The statements of one layer.
+    pub(crate) fn of_layer(mut self, layer: Layer) -> Self {
+        fn only<T>(statements: &mut Vec<Sourced<T>>, layer: Layer) {
+            statements.retain(|statement| statement.origin.layer == layer);
+        }
+        self.paths.retain(|rule| rule.origin.layer == layer);
+        self.hosts.retain(|rule| rule.origin.layer == layer);
+        only(&mut self.view, layer);
+        only(&mut self.protect, layer);
+        only(&mut self.names, layer);
+        only(&mut self.network, layer);
+        only(&mut self.fallback, layer);
+        only(&mut self.publish, layer);
+        only(&mut self.reach, layer);
+        only(&mut self.upstream_proxy, layer);
+        only(&mut self.upstream_dns, layer);
+        only(&mut self.closed, layer);
+        only(&mut self.syscalls, layer);
+        only(&mut self.answers, layer);
+        only(&mut self.processors, layer);
+        only(&mut self.time, layer);
+        only(&mut self.hostname, layer);
+        only(&mut self.uid, layer);
+        only(&mut self.gid, layer);
+        only(&mut self.cwd, layer);
+        only(&mut self.best_effort, layer);
+        only(&mut self.inherit_terminal, layer);
+        only(&mut self.environment, layer);
+        only(&mut self.limits, layer);
+        only(&mut self.chosen, layer);
+        only(&mut self.words, layer);
+        only(&mut self.switches, layer);
+        only(&mut self.lists, layer);
+        only(&mut self.files, layer);
+        only(&mut self.hooks, layer);
+        self
+    }
 }
 
 /// The statements of one file, or of the command line.
