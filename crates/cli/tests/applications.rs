@@ -162,7 +162,7 @@ fn c_is_compiled_and_made() {
 }
 
 /// Gives the person of `place` a toolchain in its home, by links to files that it may read only.
-fn install_toolchain(place: &Place) {
+pub(crate) fn install_toolchain(place: &Place) {
     let own = std::env::var("HOME").unwrap();
     let cargo = std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{own}/.cargo"));
     let rustup = std::env::var("RUSTUP_HOME").unwrap_or_else(|_| format!("{own}/.rustup"));
