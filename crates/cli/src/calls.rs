@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! System calls of a launch that weren't learned: keeps them in the mode `learn`, asks the user in the mode `ask`.
 
-use crate::asking::Asking;
+use crate::asking::{Asker, Asking, Turn};
 use crate::prompt;
 use crate::question::{Wish, Word};
 use crate::{output, situation};
@@ -98,16 +98,21 @@ impl<'p> Calls<'p> {
         let (program, profile) = (question.program.clone(), self.0.profile());
         let host = self.0.on_the_host(&program);
         let Ok(unheard) = answers.try_clone() else { return };
-        let asked = asking.queue(Box::new(move |running| {
+        let asker: Asker = Box::new(move |turn| {
             // Where nothing is learned, an answer holds for the session at most.
             let keep = profile.as_deref().map(|profile| || always(profile, &program, host.as_deref(), call));
             let keep = keep.as_ref().map(|keep| keep as prompt::Keep<'_>);
-            let word = prompt::ask(&wish(&program, call, profile.as_deref()), keep, running);
+            let word = match turn {
+                Turn::Ask(running) => prompt::ask(&wish(&program, call, profile.as_deref()), keep, running),
+                Turn::TooMany => Ok(Some(Word::No)),
+            };
+            let is_asked = word.is_ok() && matches!(turn, Turn::Ask(_));
             // If the user can't be asked now, refuse for the whole session: a later question would fail, too.
             let word = word.ok().flatten().unwrap_or(Word::Never);
             Answer { number, allow: word.allows(), keep: word.stays() }.send(answers.as_fd());
-        }));
-        if !asked {
+            is_asked
+        });
+        if !asking.queue(asker, "--syscalls enforce") {
             no.send(unheard.as_fd());
         }
     }

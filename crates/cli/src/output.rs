@@ -4,9 +4,11 @@
 //! Every message may quote names that others chose. Characters that control a terminal or are invisible are escaped.
 //! [`note`] and [`error`] also keep a name's line breaks from beginning a line. With [`say`], the caller must do that.
 
+use palisade_sandbox::apply::question;
 use palisade_text::{harmless, harmless_lines};
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::{Mutex, PoisonError};
 
 /// Prints in one line what went wrong, and what to do about it.
 pub(crate) fn error(message: &dyn Display, hint: Option<&str>) {
@@ -53,9 +55,16 @@ pub(crate) fn say(text: &str) {
     }
 }
 
+/// Messages that wait until a question has left the screen: on its screen they would disturb it, and be gone with it.
+static HELD: Mutex<String> = Mutex::new(String::new());
+
 /// Prints text unchanged: with colours, or over earlier output. If standard error has no reader, the program continues.
 pub(crate) fn draw(text: &str) {
-    let _nobody_listens = std::io::stderr().write_all(text.as_bytes());
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    held.push_str(text);
+    if !question::is_shown() {
+        let _nobody_listens = std::io::stderr().write_all(std::mem::take(&mut *held).as_bytes());
+    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 //!
 //! It asks only at the terminal itself (`/dev/tty`), and accepts only what is typed after the question. There is no
 //! answer without a terminal, with another job in the foreground, or after a minute. Every process inside is stopped
-//! during the question: it would read the answer, or draw over the question.
+//! during the question: it would read the answer, or draw over the question. Ctrl-C interrupts the command as without a
+//! question. The command's end, and a signal that ends it, end the question.
 
-use crate::question::{self, Wish, Word};
+use crate::question::{self, Offer, Reply, Wish, Word};
 use crate::{embedded, output};
 use palisade_protocol::network::Unasked;
 use palisade_sandbox::apply::halt::{self, HaltError};
-use palisade_sandbox::apply::monitor;
+use palisade_sandbox::apply::question::{self as shared, Shown};
 use palisade_sandbox::apply::start::Running;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -18,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::termios::{
     Action, InputModes, LocalModes, OptionalActions, OutputModes, QueueSelector, SpecialCodeIndex, Termios,
 };
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// The process that asks accepts no answer that comes later than a minute.
@@ -67,25 +68,38 @@ pub(crate) fn ask(
     };
     asks_here().ok_or(Unasked::Background)?;
     // The command stops, but its shell needn't know that.
-    monitor::set_asking(true);
-    let word = stopped(running).map(|halted| {
-        let word = asks_here().and_then(|foreground| {
-            let word = in_front(&terminal, (own, foreground), wish, keep, deadline);
+    let Some(shown) = Shown::begin().map_err(|_no_descriptor| Unasked::NoTerminal)? else {
+        return Ok(Some(Word::No));
+    };
+    let reply = stopped(running).map(|halted| {
+        let reply = asks_here().map_or(Reply::Nothing, |foreground| {
+            let conversation =
+                Conversation { terminal: &terminal, ended: shown.ended(), wish, keep, deadline };
+            let reply = conversation.in_front(own, foreground);
+            // While they are stopped, so that they obey before they ask again.
+            if let Some(signal) = follows(reply, foreground == own) {
+                let _ended_meanwhile = kill_process_group(foreground, signal);
+            }
             // Programs inside draw their output again.
             let _ended_meanwhile = kill_process_group(foreground, Signal::WINCH);
-            word
+            reply
         });
         drop(halted);
-        word
+        reply
     });
-    monitor::set_asking(false);
-    Ok(word.unwrap_or_else(|error| {
-        output::error(
-            &format_args!("refused without a question: {error}"),
-            Some("palisade run --help   # --net-default and --syscalls decide without a question"),
-        );
-        Some(Word::No)
-    }))
+    drop(shown);
+    // Messages that waited.
+    output::draw("");
+    Ok(Some(reply.map_or_else(
+        |error| {
+            output::error(
+                &format_args!("refused without a question: {error}"),
+                Some("palisade run --help   # --net-default and --syscalls decide without a question"),
+            );
+            Word::No
+        },
+        Reply::word,
+    )))
 }
 
 /// Stops everything that could draw over the question.
@@ -111,35 +125,130 @@ fn pipes_are_read() -> bool {
     })
 }
 
-/// Asks with this process's group in the foreground. `before` is the group that is there otherwise.
-fn in_front(
-    terminal: &OwnedFd,
-    (own, before): (Pid, Pid),
-    wish: &Wish,
-    keep: Option<Keep<'_>>,
-    deadline: Instant,
-) -> Option<Word> {
-    // This process blocks every signal, `SIGTTOU` included. So it may take the terminal from the background.
-    rustix::termios::tcsetpgrp(terminal, own).ok()?;
-    let word = put(terminal, wish, keep, deadline);
-    let _gone = rustix::termios::tcsetpgrp(terminal, before);
-    word
+/// The signal for the foreground group that follows from a reply. `own`: the launcher is in that group.
+fn follows(reply: Reply, own: bool) -> Option<Signal> {
+    match reply {
+        Reply::Interrupt => {
+            shared::interrupt();
+            Some(Signal::INT)
+        }
+        // The kernel has told the launcher's group, which was in the foreground, that the terminal is gone.
+        Reply::Gone if !own => Some(Signal::HUP),
+        Reply::Gone | Reply::Word(_) | Reply::Nothing | Reply::Ended => None,
+    }
 }
 
-/// Shows the question and reads the answer, whatever settings the command left on the terminal.
-fn put(terminal: &OwnedFd, wish: &Wish, keep: Option<Keep<'_>>, deadline: Instant) -> Option<Word> {
-    let before = rustix::termios::tcgetattr(terminal).ok()?;
-    // Output may be suspended.
-    rustix::termios::tcflow(terminal, Action::OOn).ok()?;
-    rustix::termios::tcsetattr(terminal, OptionalActions::Now, &plain(&before)).ok()?;
-    let word = converse(terminal, wish, keep.is_some(), deadline);
-    let _gone = write_all(terminal, Wish::close().as_bytes(), deadline);
-    let _gone = write_all(terminal, wish.summary(word).as_bytes(), deadline);
-    if let (Some(Word::Always), Some(keep)) = (word, keep) {
-        let _gone = write_all(terminal, keep().as_bytes(), deadline);
+/// A question on the terminal.
+struct Conversation<'q> {
+    terminal: &'q OwnedFd,
+    /// Readable when the question must leave the screen.
+    ended: BorrowedFd<'q>,
+    wish: &'q Wish,
+    keep: Option<Keep<'q>>,
+    deadline: Instant,
+}
+
+impl Conversation<'_> {
+    /// Asks with this process's group in the foreground. `before` is the group that is there otherwise.
+    fn in_front(&self, own: Pid, before: Pid) -> Reply {
+        // This process blocks every signal, `SIGTTOU` included. So it may take the terminal from the background.
+        if rustix::termios::tcsetpgrp(self.terminal, own).is_err() {
+            return Reply::Nothing;
+        }
+        let reply = self.put();
+        // After the end the launcher's group has the terminal.
+        if !shared::is_over() {
+            let _gone = rustix::termios::tcsetpgrp(self.terminal, before);
+        }
+        reply
     }
-    let _gone = rustix::termios::tcsetattr(terminal, OptionalActions::Now, &before);
-    word
+
+    /// Shows the question and reads the answer, whatever settings the command left on the terminal.
+    fn put(&self) -> Reply {
+        let Ok(before) = rustix::termios::tcgetattr(self.terminal) else { return Reply::Gone };
+        let offer = Offer {
+            always: self.keep.is_some(),
+            interrupt: before.local_modes.contains(LocalModes::ISIG)
+                && before.special_codes[SpecialCodeIndex::VINTR] != 0,
+        };
+        // Output may be suspended.
+        let ready = rustix::termios::tcflow(self.terminal, Action::OOn)
+            .and_then(|()| rustix::termios::tcsetattr(self.terminal, OptionalActions::Now, &plain(&before)));
+        if ready.is_err() {
+            return Reply::Gone;
+        }
+        let reply = match self.converse(offer) {
+            // The command has Ctrl-C as a character, not as a signal.
+            Reply::Interrupt if !offer.interrupt => Reply::Word(Word::No),
+            reply => reply,
+        };
+        self.write(Wish::close());
+        self.write(&self.wish.summary(reply));
+        if let (Reply::Word(Word::Always), Some(keep)) = (reply, self.keep) {
+            self.write(&keep());
+        }
+        let _gone = rustix::termios::tcsetattr(self.terminal, OptionalActions::Now, &before);
+        reply
+    }
+
+    /// Shows the question and reads a line.
+    fn converse(&self, offer: Offer) -> Reply {
+        let draw = |ready| self.write(&self.wish.draw(offer, ready));
+        if rustix::termios::tcdrain(self.terminal).is_err() {
+            return Reply::Gone;
+        }
+        self.write(Wish::open());
+        draw(false);
+        let read = Instant::now() + READ;
+        if let Some(ended) = self.wait(false, read) {
+            return ended;
+        }
+        // Input from before the user saw the question is no answer. The second drawing covers what others printed
+        // meanwhile.
+        draw(true);
+        let _gone = rustix::termios::tcflush(self.terminal, QueueSelector::IFlush);
+        self.line(offer)
+    }
+
+    /// Waits until there is input, if `input` is set, or only until `until`. Returns why there is none.
+    fn wait(&self, input: bool, until: Instant) -> Option<Reply> {
+        let mut polled =
+            [self.ended, self.terminal.as_fd()].map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN));
+        let watched = if input { &mut polled[..] } else { &mut polled[..1] };
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let patience = Timespec::try_from(left).ok();
+            match poll(watched, patience.as_ref()) {
+                Err(Errno::INTR) => {}
+                Err(_no_memory) => return Some(Reply::Nothing),
+                Ok(0) => return input.then_some(Reply::Nothing),
+                Ok(_some) if !watched[0].revents().is_empty() => return Some(Reply::Ended),
+                Ok(_some) => return None,
+            }
+        }
+    }
+
+    /// Writes what the terminal takes in time.
+    fn write(&self, words: &str) {
+        let _too_late = write_all(self.terminal, words.as_bytes(), self.deadline);
+    }
+
+    /// Reads a line. It is empty at the end of input.
+    fn line(&self, offer: Offer) -> Reply {
+        let mut line = [0u8; 256];
+        loop {
+            if let Some(reply) = self.wait(true, self.deadline) {
+                return reply;
+            }
+            match rustix::io::read(self.terminal, &mut line) {
+                // A terminal that is gone has only ends, too.
+                Ok(0) if rustix::termios::tcgetattr(self.terminal).is_err() => return Reply::Gone,
+                Ok(length) => return question::read(line.get(..length).unwrap_or_default(), offer.always),
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_gone) => return Reply::Gone,
+            }
+        }
+    }
 }
 
 /// The settings for typing a line. None of them comes from a program inside. Ctrl-C is a character that ends the line,
@@ -162,24 +271,11 @@ fn plain(before: &Termios) -> Termios {
     plain
 }
 
-/// Shows the question and reads a line. `None` if no line comes in time.
-fn converse(terminal: &OwnedFd, wish: &Wish, may_be_kept: bool, deadline: Instant) -> Option<Word> {
-    let draw = |ready| write_all(terminal, wish.draw(may_be_kept, ready).as_bytes(), deadline);
-    rustix::termios::tcdrain(terminal).ok()?;
-    write_all(terminal, Wish::open().as_bytes(), deadline)?;
-    draw(false)?;
-    std::thread::sleep(READ);
-    // Input from before the user saw the question is no answer. The second drawing covers what others printed meanwhile.
-    draw(true)?;
-    rustix::termios::tcflush(terminal, QueueSelector::IFlush).ok()?;
-    line(terminal, deadline).map(|line| question::read(&line, may_be_kept))
-}
-
-/// Waits until the terminal is ready. `None` if it isn't in time.
-fn ready(terminal: &OwnedFd, what: PollFlags, deadline: Instant) -> Option<()> {
+/// Waits until the terminal takes output. `None` if it doesn't in time.
+fn takes_output(terminal: &OwnedFd, deadline: Instant) -> Option<()> {
     let left = deadline.checked_duration_since(Instant::now())?;
     let patience = Timespec::try_from(left).ok()?;
-    let mut polled = [PollFd::new(terminal, what)];
+    let mut polled = [PollFd::new(terminal, PollFlags::OUT)];
     let count = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&patience))).ok()?;
     (count > 0).then_some(())
 }
@@ -188,23 +284,10 @@ fn write_all(terminal: &OwnedFd, mut words: &[u8], deadline: Instant) -> Option<
     while !words.is_empty() {
         match rustix::io::write(terminal, words) {
             Ok(length) => words = words.get(length..).unwrap_or_default(),
-            Err(Errno::AGAIN) => ready(terminal, PollFlags::OUT, deadline)?,
+            Err(Errno::AGAIN) => takes_output(terminal, deadline)?,
             Err(Errno::INTR) => {}
             Err(_gone) => return None,
         }
     }
     Some(())
-}
-
-/// Reads a line. It is empty at the end of input.
-fn line(terminal: &OwnedFd, deadline: Instant) -> Option<Vec<u8>> {
-    let mut line = [0u8; 256];
-    loop {
-        ready(terminal, PollFlags::IN, deadline)?;
-        match rustix::io::read(terminal, &mut line) {
-            Ok(length) => return line.get(..length).map(<[u8]>::to_vec),
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_gone) => return Some(Vec::new()),
-        }
-    }
 }

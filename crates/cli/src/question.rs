@@ -22,17 +22,58 @@ pub(crate) struct Wish {
     pub(crate) scope: Option<String>,
 }
 
+/// What the user did about a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// Typed an answer.
+    Word(Word),
+    /// Pressed Ctrl-C.
+    Interrupt,
+    /// Nothing in time.
+    Nothing,
+    /// The command was ended meanwhile.
+    Ended,
+    /// The terminal is gone.
+    Gone,
+}
+
+impl Reply {
+    /// The answer that this is. The user who says nothing is asked no more about the same.
+    pub(crate) const fn word(self) -> Word {
+        match self {
+            Self::Word(word) => word,
+            Self::Nothing => Word::Never,
+            Self::Interrupt | Self::Ended | Self::Gone => Word::No,
+        }
+    }
+}
+
+/// What a question offers besides the answers that every question has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offer {
+    /// The answer "always" can be kept.
+    pub(crate) always: bool,
+    /// Ctrl-C interrupts the command. Programs that draw on the whole screen often switch that off.
+    pub(crate) interrupt: bool,
+}
+
+/// What Ctrl-C types.
+const INTERRUPT: u8 = 3;
+
 /// The meaning of a line. An answer that lasts needs a whole word, because a single key may be meant for something
 /// else. Any other text means no, and so does a line that Enter didn't end.
-pub(crate) fn read(line: &[u8], may_be_kept: bool) -> Word {
-    let Some(line) = line.strip_suffix(b"\n") else { return Word::No };
-    match line.trim_ascii().to_ascii_lowercase().as_slice() {
+pub(crate) fn read(line: &[u8], may_be_kept: bool) -> Reply {
+    if line.contains(&INTERRUPT) {
+        return Reply::Interrupt;
+    }
+    let Some(line) = line.strip_suffix(b"\n") else { return Reply::Word(Word::No) };
+    Reply::Word(match line.trim_ascii().to_ascii_lowercase().as_slice() {
         b"y" | b"yes" => Word::Once,
         b"session" => Word::Session,
         b"always" if may_be_kept => Word::Always,
         b"d" | b"never" => Word::Never,
         _ => Word::No,
-    }
+    })
 }
 
 const fn verdict(word: Word) -> &'static str {
@@ -95,11 +136,13 @@ impl Wish {
     }
 
     /// The whole screen. `ready`: input is an answer from now on.
-    pub(crate) fn draw(&self, may_be_kept: bool, ready: bool) -> String {
-        let always = match (&self.scope, may_be_kept) {
+    pub(crate) fn draw(&self, offer: Offer, ready: bool) -> String {
+        let always = match (&self.scope, offer.always) {
             (Some(scope), true) => format!("  always    allow it from now on, for {}\r\n", shown(scope)),
             _ => String::new(),
         };
+        let interrupt =
+            if offer.interrupt { "Ctrl-C refuses it, too, and interrupts the command.\r\n" } else { "" };
         format!(
             "{CLEAR}{FIRST}\r\n\r\n  {}\r\n  {}\r\n\r\n\
              Everything inside is stopped. Type one of these words and press Enter:\r\n\r\n  \
@@ -107,7 +150,8 @@ impl Wish {
              session   allow it until the command ends\r\n\
              {always}  \
              never     refuse it until the command ends\r\n\r\n\
-             Anything else refuses it this time; no answer in a minute means never.\r\n\r\n{}",
+             Anything else refuses it this time; no answer in a minute means never.\r\n\
+             {interrupt}\r\n{}",
             self.line(),
             self.why,
             if ready { READY } else { "" },
@@ -115,10 +159,13 @@ impl Wish {
     }
 
     /// What stays visible on the normal screen.
-    pub(crate) fn summary(&self, word: Option<Word>) -> String {
-        match word {
-            Some(word) => format!("\r\npalisade: {}: {}\r\n", self.line(), verdict(word)),
-            None => format!("\r\npalisade: {}\r\npalisade: no answer: refused\r\n", self.line()),
+    pub(crate) fn summary(&self, reply: Reply) -> String {
+        match reply {
+            Reply::Word(word) => format!("\r\npalisade: {}: {}\r\n", self.line(), verdict(word)),
+            Reply::Nothing => format!("\r\npalisade: {}\r\npalisade: no answer: refused\r\n", self.line()),
+            Reply::Interrupt | Reply::Ended | Reply::Gone => {
+                format!("\r\npalisade: {}: refused: the command is interrupted\r\n", self.line())
+            }
         }
     }
 }
@@ -129,30 +176,30 @@ mod tests {
 
     #[test]
     fn everything_but_yes_is_no() {
-        for (line, word) in [
-            ("y\n", Word::Once),
-            (" YES \n", Word::Once),
-            ("session\n", Word::Session),
-            ("ALWAYS\n", Word::Always),
-            ("d\n", Word::Never),
-            ("never\n", Word::Never),
-            ("\n", Word::No),
-            ("n\n", Word::No),
-            ("yesterday\n", Word::No),
-            ("\u{1b}y\n", Word::No),
+        for (line, reply) in [
+            ("y\n", Reply::Word(Word::Once)),
+            (" YES \n", Reply::Word(Word::Once)),
+            ("session\n", Reply::Word(Word::Session)),
+            ("ALWAYS\n", Reply::Word(Word::Always)),
+            ("d\n", Reply::Word(Word::Never)),
+            ("never\n", Reply::Word(Word::Never)),
+            ("\n", Reply::Word(Word::No)),
+            ("n\n", Reply::Word(Word::No)),
+            ("yesterday\n", Reply::Word(Word::No)),
+            ("\u{1b}y\n", Reply::Word(Word::No)),
             // One key isn't enough for an answer that lasts.
-            ("s\n", Word::No),
-            ("a\n", Word::No),
-            // The end of input (Ctrl-D) and Ctrl-C complete no answer.
-            ("", Word::No),
-            ("y", Word::No),
-            ("always", Word::No),
-            ("y\u{3}", Word::No),
-            ("\u{3}", Word::No),
+            ("s\n", Reply::Word(Word::No)),
+            ("a\n", Reply::Word(Word::No)),
+            // The end of input (Ctrl-D) completes no answer.
+            ("", Reply::Word(Word::No)),
+            ("y", Reply::Word(Word::No)),
+            ("always", Reply::Word(Word::No)),
+            ("y\u{3}", Reply::Interrupt),
+            ("\u{3}", Reply::Interrupt),
         ] {
-            assert_eq!(read(line.as_bytes(), true), word, "{line:?}");
+            assert_eq!(read(line.as_bytes(), true), reply, "{line:?}");
         }
-        assert_eq!(read(b"always\n", false), Word::No, "it wasn't offered");
+        assert_eq!(read(b"always\n", false), Reply::Word(Word::No), "it wasn't offered");
         for (word, allows, stays) in [
             (Word::Once, true, false),
             (Word::Session, true, true),
@@ -163,6 +210,8 @@ mod tests {
             assert_eq!((word.allows(), word.stays()), (allows, stays), "{word:?}");
         }
     }
+
+    const ALL: Offer = Offer { always: true, interrupt: true };
 
     fn wish(program: &str) -> Wish {
         Wish {
@@ -189,7 +238,7 @@ mod tests {
                 parser.process(before.as_bytes());
                 parser.process(OPEN.as_bytes());
                 for ready in [false, true] {
-                    parser.process(wish("/bin/x").draw(true, ready).as_bytes());
+                    parser.process(wish("/bin/x").draw(ALL, ready).as_bytes());
                 }
                 let screen = parser.screen();
                 assert!(screen.alternate_screen() && !screen.hide_cursor() && !screen.bracketed_paste());
@@ -208,15 +257,17 @@ mod tests {
     #[test]
     fn what_others_have_chosen_neither_steers_the_terminal_nor_fills_it() {
         let wish = wish(&"/tmp/\x1b[2J\n".repeat(1000));
-        let drawn = wish.draw(true, true);
+        let drawn = wish.draw(ALL, true);
         let rest = drawn.strip_prefix(CLEAR).unwrap();
         assert!(!rest.contains('\u{1b}') && drawn.len() < 1500, "{drawn:?}");
-        assert!(!wish.summary(Some(Word::No)).contains('\u{1b}'));
+        assert!(!wish.summary(Reply::Word(Word::No)).contains('\u{1b}'));
     }
 
     #[test]
-    fn always_is_offered_where_it_can_be_kept() {
-        assert!(wish("x").draw(true, true).contains("always    allow it from now on, for profile \"x\""));
-        assert!(!wish("x").draw(false, true).contains("always"));
+    fn only_what_works_is_offered() {
+        assert!(wish("x").draw(ALL, true).contains("always    allow it from now on, for profile \"x\""));
+        assert!(!wish("x").draw(Offer { always: false, ..ALL }, true).contains("always"));
+        assert!(wish("x").draw(ALL, true).contains("Ctrl-C"));
+        assert!(!wish("x").draw(Offer { interrupt: false, ..ALL }, true).contains("Ctrl-C"));
     }
 }

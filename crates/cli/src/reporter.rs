@@ -15,6 +15,7 @@ use palisade_event::{
 };
 use palisade_events::{Notices, Recorder};
 use palisade_protocol::network::Told;
+use palisade_sandbox::apply::question;
 use palisade_sandbox::apply::start::LaunchEvent;
 use palisade_sandbox::network::reports::Reports;
 use palisade_sandbox::plan::{Approvals, Plan};
@@ -236,7 +237,8 @@ impl<'c> Reporter<'c> {
             let place = || situation::facts().ok().map(|facts| facts.places.events());
             // The number that `palisade ps` lists.
             let launch = Launch::new(self.command, self.number.launcher, self.number.time());
-            let recorder = Recorder::new(launch, Notices::stderr(self.quiet), place);
+            let recorder =
+                Recorder::new(launch, Notices::stderr(self.quiet).waiting_while(question::is_shown), place);
             match embedded::link() {
                 Some(link) => recorder.watched_by(|event| link.recorded(event)),
                 None => recorder,
@@ -261,6 +263,9 @@ impl<'c> Reporter<'c> {
 
     /// Completes the reports when the command has ended. `code`: its exit code, if it was started.
     pub(crate) fn conclude(&mut self, code: Option<u8>, plan: &Plan<'_>) {
+        // A question is left on the screen if the command was ended during it.
+        question::conclude();
+        output::draw("");
         // Above are signals, which users send.
         let failed = code.filter(|code| (1..=128).contains(code));
         let refused = self.recorder.is_some();

@@ -62,6 +62,7 @@ mod plan_file;
 mod preloaded;
 mod profiles;
 mod prompts;
+mod prompts_ended;
 mod ps;
 mod queues;
 mod races;

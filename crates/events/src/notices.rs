@@ -24,6 +24,7 @@ pub struct Notices {
     words: Words<Box<dyn Write + Send>>,
     quiet: bool,
     drawing: fn() -> bool,
+    asking: fn() -> bool,
     hasher: RandomState,
     seen: HashSet<u64>,
     referred: bool,
@@ -47,6 +48,12 @@ impl Notices {
         Self { drawing: stderr_is_raw, quiet, ..Self::new(Box::new(stderr), style) }
     }
 
+    /// Also waits while `asking`: a question to the user is on the screen.
+    #[must_use]
+    pub fn waiting_while(self, asking: fn() -> bool) -> Self {
+        Self { asking, ..self }
+    }
+
     /// Prints to `writer`.
     #[must_use]
     pub fn new(writer: Box<dyn Write + Send>, style: Style) -> Self {
@@ -54,6 +61,7 @@ impl Notices {
             words: Words::new(writer, style),
             quiet: false,
             drawing: || false,
+            asking: || false,
             hasher: RandomState::new(),
             seen: HashSet::new(),
             referred: false,
@@ -109,7 +117,7 @@ impl Notices {
 
     fn say(&mut self, line: String) {
         self.waiting.push(line);
-        if !(self.drawing)() {
+        if !(self.drawing)() && !(self.asking)() {
             self.flush();
         }
     }
@@ -198,11 +206,16 @@ mod tests {
     #[test]
     fn while_the_command_draws_they_wait() {
         static DRAWING: AtomicBool = AtomicBool::new(true);
+        static ASKING: AtomicBool = AtomicBool::new(true);
         let (reader, notices) = piped();
-        let mut notices = Notices { drawing: || DRAWING.load(Ordering::Relaxed), ..notices };
+        let notices = Notices { drawing: || DRAWING.load(Ordering::Relaxed), ..notices };
+        let mut notices = notices.waiting_while(|| ASKING.load(Ordering::Relaxed));
         notices.refused(&refusal("/a"));
         assert_eq!(notices.waiting.len(), 1);
         DRAWING.store(false, Ordering::Relaxed);
+        notices.refused(&refusal("/c"));
+        assert_eq!(notices.waiting.len(), 2);
+        ASKING.store(false, Ordering::Relaxed);
         notices.note("b");
         assert!(notices.waiting.is_empty());
         let text = all(reader, notices);

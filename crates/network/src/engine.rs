@@ -48,7 +48,8 @@ impl Default for Limits {
             silence: Duration::from_secs(30),
             undecided: Duration::from_millis(150),
             connect: Duration::from_secs(10),
-            answer: Duration::from_secs(60),
+            // A question may wait for all others, each of which has a minute.
+            answer: Duration::from_secs(64 * 60),
             resolve: Duration::from_secs(2),
             noted: Duration::from_millis(300),
         }

@@ -52,7 +52,7 @@ pub struct Asker {
     pub datagrams: bool,
 }
 
-/// A question to the user. If no [`Instruction::Answer`] comes within a minute, the answer is no.
+/// A question to the user. The launcher always answers it: with no, if the user doesn't within a minute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
     /// The number by which an answer names its question.
@@ -80,7 +80,7 @@ pub enum Unasked {
     NoTerminal,
     /// Another job has the terminal.
     Background,
-    /// Too many other questions wait.
+    /// Too many other questions wait, or were asked lately.
     TooMany,
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for Unasked {
         f.write_str(match self {
             Self::NoTerminal => "there is no terminal",
             Self::Background => "another job is in the foreground of the terminal",
-            Self::TooMany => "too many questions wait",
+            Self::TooMany => "there were too many questions",
         })
     }
 }

@@ -5,7 +5,8 @@
 //! - before the launch: [`account`] changes to another user, `compile` makes the operation list that the builder
 //!   executes, `cgroup` makes the control groups, and [`lifecycle`] runs programs outside before the command
 //! - beside the command: `broker` is the launcher's side of the broker, `masks` starts the mask refresher, `window`
-//!   restores the terminal's size, `leftovers` finds files that are gone with the sandbox, and [`halt`] stops every process inside while the user is asked
+//!   restores the terminal's size, `leftovers` finds files that are gone with the sandbox, [`halt`] stops every process
+//!   inside while the user is asked, and [`question`] says whether the user is
 
 pub mod account;
 pub(crate) mod broker;
@@ -16,5 +17,6 @@ pub(crate) mod leftovers;
 pub mod lifecycle;
 pub(crate) mod masks;
 pub mod monitor;
+pub mod question;
 pub mod start;
 pub(crate) mod window;

@@ -71,6 +71,8 @@ pub struct Signal {
     pub number: i32,
     /// It was sent by the kernel (a key on the terminal, a dying child), not by a process.
     pub by_kernel: bool,
+    /// This process sent it itself, with kill(2).
+    pub by_itself: bool,
 }
 
 /// Blocks every signal that can be blocked, and restores the default action of `SIGCHLD`, so that a child's end
@@ -165,8 +167,11 @@ fn take_signal(patience: *const libc::timespec) -> Result<Signal, Errno> {
     }?;
     // SAFETY: needed to read it. Sound: all-zero bytes are a valid siginfo_t, and the kernel has
     // filled it in.
-    let code = unsafe { information.assume_init() }.si_code;
-    Ok(Signal { number: i32::try_from(number).unwrap_or(0), by_kernel: code > 0 })
+    let information = unsafe { information.assume_init() };
+    // SAFETY: needed because libc keeps the field in a union. Sound: kill(2) has set it, and all bytes are initialised.
+    let by_itself = information.si_code == libc::SI_USER
+        && unsafe { information.si_pid() } == std::process::id().cast_signed();
+    Ok(Signal { number: i32::try_from(number).unwrap_or(0), by_kernel: information.si_code > 0, by_itself })
 }
 
 /// The signal that [`signal_when_readable`] asks for. A process that no longer waits for it ignores it by default.

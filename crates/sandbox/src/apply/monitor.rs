@@ -3,6 +3,7 @@
 //! inside.
 
 use crate::apply::broker::ReportReceiver;
+use crate::apply::question;
 use crate::apply::start::LaunchEvent;
 use crate::bus::proxy::Buses;
 use crate::network::gateway::Gateway;
@@ -10,17 +11,7 @@ use palisade_sys::launch::Started;
 use palisade_sys::wait::{self, Change, Signal};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// The user is being asked, and the command is stopped meanwhile. The launcher must not stop with it, so its shell sees
-/// nothing.
-static ASKING: AtomicBool = AtomicBool::new(false);
-
-/// Says whether the user is being asked. While this is so, the monitor ignores that the command stops.
-pub fn set_asking(asking: bool) {
-    ASKING.store(asking, Ordering::Release);
-}
 
 /// How the command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -276,7 +267,8 @@ pub(crate) fn watch(
             match change {
                 Change::Exited(code) => return Ok(end(terminal, Outcome::Exited(code))),
                 Change::Killed(signal) => return Ok(end(terminal, Outcome::Killed(signal))),
-                Change::Stopped(_) if ASKING.load(Ordering::Acquire) => {}
+                // The command is stopped for a question. The launcher must not stop with it, so its shell sees nothing.
+                Change::Stopped(_) if question::is_shown() => {}
                 Change::Stopped(signal) => {
                     // A process that isn't stopped with the command may write its first protected name meanwhile.
                     started.memory.while_resting(|| stop(started.command, terminal, signal))?;
@@ -294,9 +286,13 @@ fn end(terminal: &Terminal, outcome: Outcome) -> Outcome {
 
 /// Passes a signal on: what reaches the launcher is meant for the command.
 fn pass_on(command: i32, terminal: &Terminal, signal: wait::Signal) {
+    if libc_signal::ENDS.contains(&signal.number) {
+        // The command is stopped while the user is asked, and has to go on to obey.
+        question::interrupt();
+    }
     // Keys reach the foreground group. The command is in it, because otherwise the launcher would not have got the
-    // signal either.
-    if signal.by_kernel && !matches!(terminal, Terminal::Apart) {
+    // signal either. So does what this process sends that group for a key at a question.
+    if (signal.by_kernel || signal.by_itself) && !matches!(terminal, Terminal::Apart) {
         return;
     }
     // After setpgid the command leads its group. A signal that was sent to a job is for the whole group.
