@@ -3,44 +3,103 @@
 
 use crate::support::terminal::Terminal;
 use crate::support::{Place, everybody, has, job};
+use std::path::Path;
 
 /// Runs a line of shell inside, in `work/deep`, and returns what was said.
 fn said(place: &Place, options: &[&str], line: &str) -> String {
-    place.outside("mkdir -p ~/work/deep");
+    said_in(place, &place.work.join("deep"), options, line)
+}
+
+/// The same in another directory.
+fn said_in(place: &Place, directory: &Path, options: &[&str], line: &str) -> String {
+    place.outside(&format!("mkdir -p {}", directory.display()));
     let mut palisade = place.palisade(options, &["sh", "-c", line]);
-    job::finish(palisade.current_dir(place.work.join("deep"))).err
+    job::finish(palisade.current_dir(directory)).err
 }
 
 #[test]
 fn files_that_are_gone_are_named_and_the_option_keeps_them() {
     for place in everybody() {
-        let work = place.work.display().to_string();
         for (line, named) in [
-            ("echo x >../notes", "../notes"),
-            ("mkdir -p ../wt/a/b", "../wt/"),
-            ("ln -s /nowhere ../link", "../link"),
+            ("echo x >~/notes", "~/notes"),
+            ("mkdir -p ~/wt/a/b", "~/wt/"),
+            ("ln -s /nowhere ~/link", "~/link"),
+            ("echo x >../../notes", "~/notes"),
         ] {
             let text = said(&place, &[], line);
             assert_eq!(
                 text,
                 format!(
                     "palisade: note: a path written outside the shown directories is gone: {named}; to keep: \
-                     palisade run --rw {work} …\n"
+                     palisade run --home private --home-name NAME …\n"
                 ),
                 "{line}"
             );
-            // What the line says.
-            assert_eq!(said(&place, &["--rw", &work], line), "", "{line}");
-            assert!(place.work.join(named.trim_start_matches("../")).symlink_metadata().is_ok(), "{line}");
-            place.outside("cd ~/work; rm -rf notes wt link");
         }
-        let text = said(&place, &[], "echo x >../a; echo x >../b; echo x >~/c; echo x >../d");
+        let text = said(&place, &[], "echo x >~/a; echo x >~/b; echo x >~/c; echo x >~/d");
         assert!(text.contains("4 paths written") && text.contains(" and 1 more; to keep: "), "{text}");
-        let home = said(&place, &[], "echo x >~/own");
-        assert!(home.contains("~/own; to keep: palisade run --home private --home-name NAME …"), "{home}");
         let kept = &["--home", "private", "--home-name", "kept"];
         assert_eq!(said(&place, kept, "echo x >~/own"), "");
         assert_eq!(said(&place, kept, "cat ~/own"), "");
+    }
+}
+
+/// A program that writes beside the working directory would succeed, and the file would be gone.
+#[test]
+fn nothing_is_made_in_a_directory_above_that_only_the_sandbox_has_and_the_option_allows_it() {
+    for place in everybody() {
+        let temporary = std::env::temp_dir().join(&place.mark).join(place.name());
+        for (above, directory) in
+            [(&place.work, place.work.join("deep")), (&temporary, temporary.join("deep"))]
+        {
+            let all = above.display();
+            for (line, named) in [
+                ("echo x >../notes", "notes"),
+                ("mkdir -p ../wt/a/b", "wt"),
+                ("ln -s /nowhere ../link", "link"),
+            ] {
+                let text = said_in(&place, &directory, &[], line);
+                let refused = format!("palisade: refused: write {all}/{named} by ");
+                assert!(text.contains(&refused), "{line}\n{text}");
+                assert!(text.contains(&format!("; hint: palisade run --rw {all} …\n")), "{line}\n{text}");
+                assert!(above.join(named).symlink_metadata().is_err(), "{line}");
+                assert_eq!(said_in(&place, &directory, &["--rw", &all.to_string()], line), "", "{line}");
+                assert!(above.join(named).symlink_metadata().is_ok(), "{line}");
+                place.outside(&format!("rm -r {all}/{named}"));
+            }
+            // What isn't written isn't told of.
+            assert_eq!(
+                said_in(&place, &directory, &[], "ls .. ../nothing >/dev/null 2>&1; rm -f ../nothing"),
+                ""
+            );
+        }
+        std::fs::remove_dir_all(&temporary).unwrap();
+        // Programs have files of their own there.
+        for directory in [".config/x", "go/src/x"] {
+            let directory = place.home.join(directory);
+            assert_eq!(said_in(&place, &directory, &[], "mkdir ../.y && echo x >../z && rm ../z"), "");
+        }
+    }
+}
+
+#[test]
+fn a_worktree_beside_the_repository_is_made_on_the_host_or_not_at_all() {
+    for place in everybody().iter().filter(|_| has("git")) {
+        place.outside(
+            "git init -q ~/work/r; cd ~/work/r; git -c user.name=a -c user.email=a@b.example commit -q --allow-empty -m x",
+        );
+        let run = |options: &[&str], line: &str| {
+            let mut palisade = place.palisade(options, &["sh", "-c", line]);
+            job::finish(palisade.current_dir(place.work.join("r")))
+        };
+        let refused = run(&[], "git worktree add -q ../wt");
+        let above = place.work.display().to_string();
+        assert_ne!(refused.code, 0, "{refused:?}");
+        assert!(refused.err.contains(&format!("hint: palisade run --rw {above} …")), "{refused:?}");
+        assert_eq!(place.outside("cd ~/work/r; git worktree list | wc -l").trim(), "1");
+        let made = run(&["--rw", &above], "git worktree add -q ../wt2");
+        assert_eq!(made.code, 0, "{made:?}");
+        assert!(place.outside("cd ~/work/wt2; git log --oneline").contains(" x"));
     }
 }
 
@@ -50,9 +109,9 @@ fn what_is_not_lost_or_expected_to_be_is_not_named() {
         for (options, line) in [
             (&[][..], "echo x >kept; mkdir -p a/b"),
             (&[], "echo x >/tmp/x; mkdir -p /run/user/x; mktemp -d"),
-            (&[], "mkdir -p ~/.cache/x ~/go/pkg; echo x >~/.config.x; echo x >../.hidden"),
-            (&[], "echo x >../there-and-gone; rm ../there-and-gone"),
-            (&["-q"], "echo x >../notes"),
+            (&[], "mkdir -p ~/.cache/x ~/go/pkg; echo x >~/.config.x"),
+            (&[], "echo x >~/there-and-gone; rm ~/there-and-gone"),
+            (&["-q"], "echo x >~/notes"),
             (&["--namespaces", "none", "--protect", "off"], "true"),
         ] {
             assert_eq!(said(&place, options, line), "", "{options:?} {line}");
@@ -64,13 +123,13 @@ fn what_is_not_lost_or_expected_to_be_is_not_named() {
 #[test]
 fn names_can_not_steer_the_terminal_and_many_end_soon() {
     for place in everybody() {
-        let text = said(&place, &[], "touch \"$(printf '../a\\033[2Jb\\nc')\"");
+        let text = said(&place, &[], "touch ~/\"$(printf 'a\\033[2Jb\\nc')\"");
         assert_eq!(text.lines().count(), 1, "{text:?}");
         assert!(!text.contains('\u{1b}'), "{text:?}");
         let text = said(
             &place,
             &[],
-            "mkdir ../many; cd ../many; seq 30000 | xargs touch; seq 1 3000 | sed s/^/..\\\\/f/ | xargs touch",
+            "mkdir ~/many; cd ~/many; seq 30000 | xargs touch; seq 1 3000 | sed s/^/..\\\\/f/ | xargs touch",
         );
         assert!(text.contains(" and 997 more; to keep: "), "{text:?}");
     }

@@ -347,7 +347,7 @@ impl Broker<'_> {
             roots: self
                 .roots
                 .into_iter()
-                .map(|root| Root { inside: own(root.inside), host: root.host.map(own), write: root.write })
+                .map(|root| Root { inside: own(root.inside), host: root.host.map(own), ..root })
                 .collect(),
             names: self.names.to_owned(),
             paths: self.paths.to_owned(),
@@ -384,6 +384,8 @@ pub struct Root<'a> {
     pub host: Option<Text<'a>>,
     /// It can be written to.
     pub write: bool,
+    /// It is a directory that exists only inside, above the working directory.
+    pub above: bool,
 }
 
 /// A value that a launch only passes on. In the cache it stays encoded until it is needed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The views: what a sandbox shows of the host before any rule applies.
 
+pub(crate) mod above;
 pub(crate) mod caches;
 pub mod closure;
 pub(crate) mod in_place;

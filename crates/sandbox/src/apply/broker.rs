@@ -115,10 +115,11 @@ fn protected_paths(told: &Told<'_>) -> Option<ProtectedPaths> {
     let roots = told
         .roots
         .iter()
-        .map(|Root { inside, host, write }| name_policy::Root {
+        .map(|Root { inside, host, write, above }| name_policy::Root {
             inside: inside.as_bytes().to_vec(),
             host: host.as_ref().map(|host| host.as_bytes().to_vec()),
             write: *write,
+            above: *above,
         })
         .collect();
     let pinned = told.pinned.iter().map(|pin| name_policy::Pin {

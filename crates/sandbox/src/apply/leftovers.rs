@@ -5,6 +5,7 @@
 //! before the command. Only if there are more it looks for them, after the last process inside has ended.
 
 use crate::plan::{Plan, Step};
+use crate::view::above::CACHE;
 use palisade_sys::operation::{Kept, count_files};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use std::collections::BTreeSet;
@@ -18,8 +19,6 @@ const LOOKED_AT: usize = 20_000;
 const LISTED: usize = 1000;
 /// The directory in which programs expect that files don't last.
 const SCRATCH: &str = "/tmp";
-/// A cache that isn't hidden: the Go toolchain's default for `GOPATH`.
-const CACHE: &str = "go";
 
 /// The private places of a launch.
 #[derive(Debug)]

@@ -46,6 +46,11 @@ pub(crate) fn of_name(subject: Subject, path: &[u8], denial: &Denial, rules: &[N
             Mechanism::Mount,
             word(path).map(|path| format!("palisade explain --access write {path}")),
         ),
+        Denial::Above { directory } => (
+            "the directory above the working directory isn't shown, so the file would be gone with the sandbox".to_owned(),
+            Mechanism::Mount,
+            word(directory).map(|path| format!("palisade run --rw {path} …")),
+        ),
     };
     Event::new(
         SystemTime::now(),

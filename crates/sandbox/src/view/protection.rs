@@ -5,6 +5,7 @@ use crate::error::PlanError;
 use crate::plan::planner::Isolation;
 use crate::plan::text::Text;
 use crate::plan::{Bind, Broker, Filter, Origin, Root, Step, Stored};
+use crate::view::above;
 use palisade_policy::names::NameRules;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::word::Switch;
@@ -116,28 +117,31 @@ pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
 fn roots(steps: &[Step<'_>], kept_trees: &[PathBuf]) -> Result<Vec<Root<'static>>, PlanError> {
     let mut roots: Vec<Option<Root<'static>>> = Vec::new();
     let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
-    let mut add = |path: &Text<'_>, host: Option<&Text<'_>>, write: bool| -> Result<(), PlanError> {
-        let name = [b"/", path.as_bytes()].concat();
-        let inside = Text::new(name.clone())?;
-        let host = host.map(|host| Text::new(host.as_bytes())).transpose()?;
-        // The later step covers the earlier one.
-        if let Some(covered) = known.insert(name, roots.len()) {
-            roots[covered] = None;
-        }
-        roots.push(Some(Root { inside, host, write }));
-        Ok(())
-    };
+    let mut add =
+        |path: &Text<'_>, host: Option<&Text<'_>>, write: bool, above: bool| -> Result<(), PlanError> {
+            let name = [b"/", path.as_bytes()].concat();
+            let inside = Text::new(name.clone())?;
+            let host = host.map(|host| Text::new(host.as_bytes())).transpose()?;
+            // The later step covers the earlier one.
+            if let Some(covered) = known.insert(name, roots.len()) {
+                roots[covered] = None;
+            }
+            roots.push(Some(Root { inside, host, write, above }));
+            Ok(())
+        };
     for step in steps {
         match step {
             Step::Bind(Bind { source, target, origin, write, devices, .. }) => {
                 // Devices aren't judged: their content isn't kept.
                 let kept = kept_trees.iter().any(|tree| source.as_path().starts_with(tree));
                 let shared = !devices && *origin != Origin::Inside && !kept;
-                add(target, shared.then_some(source), *write)?;
+                add(target, shared.then_some(source), *write, false)?;
             }
             Step::Tmpfs { path, .. } | Step::Own { path, .. } | Step::Overlay { target: path, .. } => {
-                add(path, None, true)?;
+                add(path, None, true, false)?;
             }
+            // The broker tells that nothing can be made there.
+            Step::Directory { path, .. } if above::is_above(step) => add(path, None, false, true)?,
             _ => {}
         }
     }
@@ -145,7 +149,9 @@ fn roots(steps: &[Step<'_>], kept_trees: &[PathBuf]) -> Result<Vec<Root<'static>
     let mut roots: Vec<Root<'static>> = roots.into_iter().flatten().collect();
     let shared: Vec<Text<'static>> =
         roots.iter().filter(|root| root.host.is_some()).map(|root| root.inside.clone()).collect();
-    roots.retain(|root| root.host.is_some() || shared.iter().any(|tree| lies_in(&root.inside, tree)));
+    roots.retain(|root| {
+        root.above || root.host.is_some() || shared.iter().any(|tree| lies_in(&root.inside, tree))
+    });
     Ok(roots)
 }
 

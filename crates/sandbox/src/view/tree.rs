@@ -5,6 +5,7 @@ use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::plan::text::{NullByte, Text};
 use crate::plan::{Bind, Origin, Step};
+use crate::view::above;
 use crate::view::closure::USR;
 use crate::view::mount_point;
 use crate::view::mount_table::{Made, MountTable};
@@ -470,7 +471,8 @@ impl<'f> Tree<'f> {
                     return Err(PlanError::NoMountPoint { path: path.to_owned(), host });
                 }
             } else {
-                self.steps.push(Step::Directory { path: relative(&above)?, mode: 0o755 });
+                let mode = above::mode(&above, &self.facts.cwd, &self.facts.account.home);
+                self.steps.push(Step::Directory { path: relative(&above)?, mode });
                 self.made.insert(&above, Made::Directory);
             }
         }

@@ -47,6 +47,8 @@ pub struct Root {
     pub host: Option<Vec<u8>>,
     /// The tree is writable.
     pub write: bool,
+    /// It is a directory that exists only inside, above the working directory: nothing can be made in it.
+    pub above: bool,
 }
 
 impl Root {
@@ -322,6 +324,7 @@ impl NamePolicy {
     pub(crate) fn shut(&self, inside: &[u8]) -> Option<Shut> {
         let root = self.root_of(inside).filter(|root| !root.write)?;
         Some(match &root.host {
+            None if root.above => Shut::Above,
             Some(host) => Shut::Shown(root.on_host(host, inside)),
             None => Shut::Covered,
         })

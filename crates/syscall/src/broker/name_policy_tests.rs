@@ -39,6 +39,7 @@ fn name_policy() -> NamePolicy {
         inside: inside.into(),
         host: host.map(|host| host.into()),
         write: true,
+        above: false,
     };
     let roots =
         vec![root("/w", Some("/home/u/w")), root("/w/tmp", None), root("/link", Some("/home/u/r/.git"))];
@@ -125,11 +126,13 @@ fn sockets_of_others_are_granted_one_by_one() {
         inside: b"/run/s".into(),
         host: Some(b"/run/s".into()),
         write: true,
+        above: false,
     });
     name_policy.protected_paths.roots.push(Root {
         inside: b"/etc".into(),
         host: Some(b"/etc".into()),
         write: false,
+        above: false,
     });
     for (path, may) in
         [("/w/sock", false), ("/w/tmp/sock", true), ("/run/s", true), ("/etc/s", false), ("/tmp/s", true)]

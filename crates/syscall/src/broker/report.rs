@@ -143,6 +143,11 @@ pub enum Denial {
     },
     /// A placeholder covers the host's file, or no file is shown there.
     Covered,
+    /// The file would lie in a directory above the working directory that exists only inside.
+    Above {
+        /// The directory.
+        directory: Vec<u8>,
+    },
 }
 
 /// The file that a thread executes. Without a path it is unknown.

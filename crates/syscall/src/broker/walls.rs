@@ -29,6 +29,8 @@ pub(crate) enum Shut {
     Shown(Vec<u8>),
     /// A placeholder covers the host's file.
     Covered,
+    /// It would lie in a directory above the working directory, which exists only inside.
+    Above,
 }
 
 impl Judged {
@@ -79,6 +81,13 @@ impl Worker<'_> {
         let caller = &Caller::new(self, call);
         match self.shared.name_policy.shut(&inside) {
             Some(Shut::Covered) => self.tell_of(caller, inside.clone(), Denial::Covered),
+            Some(Shut::Above) => {
+                let directory = directory_of(&inside);
+                // A directory that isn't there can't be the reason.
+                if is_there(directory) {
+                    self.tell_of(caller, inside.clone(), Denial::Above { directory: directory.to_vec() });
+                }
+            }
             Some(Shut::Shown(host)) => {
                 let object = object_of(operation, &inside);
                 // The kernel reports a read-only mount before it checks whether the file to remove exists.
@@ -99,12 +108,15 @@ impl Worker<'_> {
 
 /// The file for which a call needs permission: the file itself, or the directory in which a name is made or removed.
 fn object_of(operation: Operation, path: &[u8]) -> &[u8] {
-    let directory = &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0).max(1).min(path.len())];
     match operation {
         Operation::Change | Operation::Attributes => path,
         Operation::MakeFile if access(path) != Err(Errno::NOENT) => path,
-        _ => directory,
+        _ => directory_of(path),
     }
+}
+
+fn directory_of(path: &[u8]) -> &[u8] {
+    &path[..path.iter().rposition(|byte| *byte == b'/').unwrap_or(0).max(1).min(path.len())]
 }
 
 fn access(path: &[u8]) -> Result<(), Errno> {
