@@ -82,6 +82,7 @@ mod storms;
 mod support;
 mod syscall_modes;
 mod syscalls;
+mod terminal_name;
 mod tools_at_work;
 mod verbs;
 mod watch;

@@ -289,6 +289,7 @@ pub fn describe(step: &PlanStep<'_>) -> String {
         PlanStep::Tmpfs { path, .. } => format!("mount a private directory at /{path}"),
         PlanStep::Overlay { target, .. } => format!("show a directory at /{target} that keeps no changes"),
         PlanStep::Terminals { path } => format!("mount pseudo-terminals at /{path}"),
+        PlanStep::Console { path } => format!("mount the command's terminal at /{path}"),
         PlanStep::Queues { path, .. } => format!("mount message queues at /{path}"),
         PlanStep::Processes { path, .. } => format!("mount processes at /{path}"),
         PlanStep::Socket { path, .. } => format!("make socket /{path}"),

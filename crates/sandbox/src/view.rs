@@ -169,6 +169,7 @@ fn devices(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     }
     tree.directory(Path::new("/dev/pts"), 0o755)?;
     tree.push(Step::Terminals { path: Text::literal(c"dev/pts") });
+    tree.push(Step::Console { path: Text::literal(c"dev/console") });
     // Some kernels are built without message queues.
     if Path::new("/proc/sys/fs/mqueue").exists() {
         tree.directory(Path::new("/dev/mqueue"), 0o755)?;

@@ -9,6 +9,7 @@ use crate::landlock::{self, Rights};
 use crate::raw::{self, Fd, MountAttr, Result};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Where a mounted tree comes from.
@@ -24,6 +25,15 @@ pub enum Source<'a> {
     Tree(usize),
     /// A path in the new tree.
     Inside(&'a CStr),
+}
+
+/// A terminal of the host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Terminal {
+    /// Its path on the host.
+    pub path: CString,
+    /// The device of its file system, and its inode.
+    pub identity: (u64, u64),
 }
 
 /// Where the launcher leaves the descriptor of a tree for the builder, which shares its table.
@@ -221,6 +231,14 @@ pub enum Operation<'a> {
         /// The socket's number in the table that builder and launcher share.
         socket: i32,
     },
+    /// Gives a terminal a name in the new tree. Without one, or if the host's name leads to another file, it does
+    /// nothing: programs can use the terminal without a name.
+    Terminal {
+        /// Which.
+        terminal: Option<&'a Terminal>,
+        /// Where.
+        target: &'a CStr,
+    },
     /// Mounts the process file system that init has made. Before the `pidns` option of Linux 6.17 only a member of
     /// the PID namespace can make it, and the builder isn't a member.
     Proc {
@@ -328,6 +346,10 @@ impl Progress {
                 raw::bind(socket, path)?;
                 raw::listen(socket)
             }
+            Operation::Terminal { terminal, target } => match terminal {
+                Some(terminal) => self.terminal(terminal, target),
+                None => Ok(()),
+            },
             Operation::Proc { target, rights } => {
                 let tree = self.proc.take().ok_or(rustix::io::Errno::BADF)?;
                 self.attach(tree, target, false, rights)?;
@@ -346,6 +368,17 @@ impl Progress {
         raw::fchdir(root)?;
         self.root = Some(root);
         Ok(())
+    }
+
+    fn terminal(&self, terminal: &Terminal, target: &CStr) -> Result<()> {
+        let flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC;
+        let Ok(tree) = raw::open_tree(libc::AT_FDCWD, &terminal.path, flags) else { return Ok(()) };
+        if raw::stat(tree)?.identity == terminal.identity {
+            raw::make_file(target, 0o600)?;
+            // The rule for devices holds, as for the name of the controlling terminal.
+            self.attach(tree, target, false, Rights::default())?;
+        }
+        raw::close(tree)
     }
 
     /// Sets a tree's attributes and attaches it at its target.

@@ -3,7 +3,7 @@
 
 use crate::plan::{Bind, IdentityKind, Origin, Plan, Step};
 use palisade_sys::landlock::Rights;
-use palisade_sys::operation::{Attributes, Kept, Operation, Source, TreeSlot};
+use palisade_sys::operation::{Attributes, Kept, Operation, Source, Terminal, TreeSlot};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -114,11 +114,18 @@ pub(crate) struct Given<'p> {
     information: Vec<u8>,
     /// The private directories, by their step.
     kept: Vec<(usize, Kept)>,
+    /// The terminal that the command inherits.
+    console: Option<Terminal>,
 }
 
 impl<'p> Given<'p> {
     /// What a plan needs in a launch of this number.
-    pub(crate) fn new(plan: &'p Plan<'_>, sockets: &'p [OwnedFd], number: &str) -> Self {
+    pub(crate) fn new(
+        plan: &'p Plan<'_>,
+        sockets: &'p [OwnedFd],
+        number: &str,
+        console: Option<Terminal>,
+    ) -> Self {
         let mut size = c"50%";
         let mut information = Vec::new();
         let mut kept = Vec::new();
@@ -132,7 +139,7 @@ impl<'p> Given<'p> {
                 _ => {}
             }
         }
-        Self { root: [(c"mode", c"0755"), (c"size", size)], sockets, information, kept }
+        Self { root: [(c"mode", c"0755"), (c"size", size)], sockets, information, kept, console }
     }
 
     /// The private directories, by their step.
@@ -222,6 +229,9 @@ fn operation<'p>(
             guarded: false,
             rights: Rights::default(),
         },
+        Step::Console { path } => {
+            Operation::Terminal { terminal: given.console.as_ref(), target: path.as_c_str() }
+        }
         Step::Queues { path, rights } => Operation::Filesystem {
             kind: c"mqueue",
             options: &[],

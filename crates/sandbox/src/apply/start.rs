@@ -7,6 +7,7 @@ use crate::apply::compile::{self, Given, Trees};
 use crate::apply::leftovers::Private;
 use crate::apply::masks;
 use crate::apply::monitor::{self, Children, Outcome, SupervisorState, Terminal};
+use crate::apply::streams::Streams;
 use crate::apply::window::Window;
 use crate::bus::launcher;
 use crate::bus::proxy::Buses;
@@ -21,13 +22,12 @@ use palisade_event::Event;
 use palisade_policy::environment::{Fate, Filter};
 use palisade_policy::names::NameRule;
 use palisade_protocol::network::Told;
-use palisade_sys::landlock::{Handled, Rights};
+use palisade_sys::landlock::Handled;
 use palisade_sys::launch::{
     Command, Identity, Launch, Limit, Namespaces, Place, Provide, Stamps, StringArray,
 };
 use palisade_syscall::Syscall;
 pub use palisade_syscall::broker::report::{Came, Program, Used};
-use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -206,7 +206,7 @@ fn apply(
     tell: &mut dyn FnMut(LaunchEvent<'_>),
 ) -> Result<Report, StartError> {
     let name = invocation.command.first().ok_or(StartError::NoCommand)?;
-    let reopen = inspect_streams()?;
+    let streams = Streams::inspect()?;
 
     let given = plan.offline.as_ref().map_or(&[][..], |offline| &offline.variables);
     let strings = environment(invocation.environment, given)?;
@@ -220,7 +220,8 @@ fn apply(
     let publish = gateway::publish(plan)?;
     let network = gateway::network(plan);
     let number = attended.as_ref().map(|attended| attended.number.clone());
-    let given = Given::new(plan, buses.sockets(), number.as_deref().unwrap_or(buses.number()));
+    let console = if plan.terminal { streams.console() } else { None };
+    let given = Given::new(plan, buses.sockets(), number.as_deref().unwrap_or(buses.number()), console);
     let operations = compile::operations(plan, &given, &trees);
     let maps = Maps::of(plan);
     let filter = plan.filter.instructions();
@@ -284,7 +285,7 @@ fn apply(
             terminal: terminal.descriptor().map(|descriptor| descriptor.as_raw_fd()),
             signal_mask,
             filter: &filter,
-            reopen: &reopen,
+            reopen: &streams.reopen,
             join: groups.descriptors(),
         },
         broker: broker.as_ref(),
@@ -365,40 +366,6 @@ fn told(entry: Result<Option<Entry>, RegistryError>, tell: &mut dyn FnMut(Launch
         }
         None
     })
-}
-
-/// Refuses directories as standard streams. Lists the streams that the command may open again by name (`/dev/stdout`):
-/// Landlock would otherwise refuse this for files outside the view.
-fn inspect_streams() -> Result<Vec<(i32, Rights)>, StartError> {
-    let streams = [
-        ("standard input", rustix::stdio::stdin()),
-        ("standard output", rustix::stdio::stdout()),
-        ("standard error", rustix::stdio::stderr()),
-    ];
-    let mut reopen = Vec::with_capacity(streams.len());
-    for (stream, fd) in streams {
-        // A closed one has been replaced by /dev/null before main.
-        let stat = rustix::fs::fstat(fd)
-            .map_err(|source| StartError::Launch { action: "examine standard streams", source })?;
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => return Err(StartError::DirectoryStream { stream }),
-            FileType::RegularFile | FileType::CharacterDevice => {
-                let mode = rustix::fs::fcntl_getfl(fd)
-                    .map_err(|source| StartError::Launch { action: "examine standard streams", source })?;
-                let access = mode & OFlags::RWMODE;
-                let mut rights = Rights::IOCTL_DEV;
-                if access != OFlags::WRONLY {
-                    rights = rights.union(Rights::READ_FILE);
-                }
-                if access == OFlags::WRONLY || access == OFlags::RDWR {
-                    rights = rights.union(Rights::WRITE_FILE).union(Rights::TRUNCATE);
-                }
-                reopen.push((fd.as_raw_fd(), rights));
-            }
-            _ => {}
-        }
-    }
-    Ok(reopen)
 }
 
 /// A variable of the command's environment.

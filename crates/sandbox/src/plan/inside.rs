@@ -112,7 +112,8 @@ fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
         | Step::Socket { path, .. }
         | Step::Information { path, .. }
         | Step::Symlink { path, .. }
-        | Step::Terminals { path } => (path.as_path(), Rights::default()),
+        | Step::Terminals { path }
+        | Step::Console { path } => (path.as_path(), Rights::default()),
         Step::Root { .. } | Step::Enter => return None,
     })
 }
@@ -197,7 +198,7 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
             Seen::Host { path: host, write: *write, execute: *execute }
         }
         Step::Own { .. } | Step::Tmpfs { .. } | Step::Queues { .. } | Step::Overlay { .. } => Seen::Private,
-        Step::Terminals { .. } => Seen::Terminals,
+        Step::Terminals { .. } | Step::Console { .. } => Seen::Terminals,
         Step::Processes { .. } => Seen::Processes,
         Step::Symlink { target, .. } if exactly => Seen::Link(target.as_path().to_owned()),
         // A directory that is made in a private place belongs to that place.

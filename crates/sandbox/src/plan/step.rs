@@ -95,6 +95,12 @@ pub enum Step<'a> {
         #[serde(borrow)]
         path: Text<'a>,
     },
+    /// The terminal that the command inherits, if there is one, so that it has a name inside.
+    Console {
+        /// The path.
+        #[serde(borrow)]
+        path: Text<'a>,
+    },
     /// Separate POSIX message queues. Landlock judges `mq_open` by an internal mount of the kernel, whose root is the
     /// one here: without a rule for it no queue could be opened.
     Queues {
