@@ -45,6 +45,7 @@ mod learned_programs;
 mod limits;
 mod names_obeyed;
 mod neighbours;
+mod nested_sandboxes;
 mod network;
 mod network_askers;
 mod network_clients;

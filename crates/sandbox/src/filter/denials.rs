@@ -6,6 +6,7 @@ use palisade_event::{Detail, Event, Mechanism, Object, Operation, Sandbox, Subje
 use palisade_policy::names::NameRule;
 use palisade_syscall::broker::report::Denial;
 use palisade_syscall::{Arch, Errno, Syscall, refusal};
+use std::path::Path;
 use std::time::SystemTime;
 
 /// The event of a refused name, with what would permit it. `rules`: the name rules to which a border refusal refers.
@@ -74,25 +75,48 @@ const OPTIONS: [(&str, Errno, &str); 7] = [
     ("unshare", Errno::EPERM, "--allow-namespaces"),
 ];
 
+/// Programs that make a sandbox. With `--allow-namespaces` they fail at their first mount: Landlock refuses mounts in every
+/// namespace inside.
+const SANDBOXES: [&str; 9] =
+    ["buildah", "bwrap", "crun", "firejail", "flatpak", "nsjail", "podman", "runc", "systemd-nspawn"];
+
+/// The name of the program, if it makes a sandbox and the call is one that it does so by.
+fn sandbox_of(subject: &Subject, call: Syscall) -> Option<&'static str> {
+    let name = Path::new(&subject.program).file_name()?;
+    let makes = matches!(call.name(), "clone" | "unshare");
+    SANDBOXES.into_iter().find(|known| makes && name == *known)
+}
+
 /// The event of a system call that the filter refused, with the option that allows it or the command that explains it.
 pub(crate) fn of_call(subject: Subject, call: Syscall, errno: Errno) -> Event {
     let reason = refusal::reason(call, errno).unwrap_or("the policy denies it");
     // A kernel that lacks the call answers ENOSYS, and programs have an alternative for that.
     let expected = errno == Errno::ENOSYS;
+    let sandbox = sandbox_of(&subject, call).filter(|_name| !expected);
+    let (text, hint) = match sandbox {
+        Some(name) => (
+            format!(
+                "it fails with {errno}: {name} makes a sandbox, and needs mounts, which no option allows"
+            ),
+            format!("palisade run -- COMMAND…   # the command without {name}: Palisade confines it already"),
+        ),
+        None => (
+            format!("it fails with {errno}: {reason}"),
+            match OPTIONS.iter().find(|(name, with, _option)| *name == call.name() && *with == errno) {
+                Some((_name, _errno, option)) => format!("palisade run {option} …"),
+                None => format!("palisade explain --syscall {}", call.name()),
+            },
+        ),
+    };
     Event::new(
         SystemTime::now(),
         Detail::Sandbox(Sandbox { expected, ..Sandbox::default() }),
         subject,
         (Operation::Syscall, Object::syscall(call.name(), call.number(Arch::NATIVE))),
         (Verdict::Refused, Mechanism::Seccomp),
-        Why::text(format!("it fails with {errno}: {reason}")),
+        Why::text(text),
     )
-    .with_hint(Some(
-        match OPTIONS.iter().find(|(name, with, _option)| *name == call.name() && *with == errno) {
-            Some((_name, _errno, option)) => format!("palisade run {option} …"),
-            None => format!("palisade explain --syscall {}", call.name()),
-        },
-    ))
+    .with_hint(Some(hint))
 }
 
 #[cfg(test)]
@@ -133,6 +157,12 @@ mod tests {
         let event = of_call(subject.clone(), "getpid".parse().unwrap(), Errno::EPERM);
         assert!(event.why.text.ends_with("the policy denies it"));
         assert_eq!(event.hint.unwrap(), "palisade explain --syscall getpid");
+        let bwrap = Subject { program: "/usr/bin/bwrap".into(), ..Subject::default() };
+        let event = of_call(bwrap.clone(), "clone".parse().unwrap(), Errno::EPERM);
+        assert!(event.why.text.contains("which no option allows"), "{event}");
+        assert!(event.hint.unwrap().contains("without bwrap"));
+        let event = of_call(subject.clone(), "clone".parse().unwrap(), Errno::EPERM);
+        assert_eq!(event.hint.unwrap(), "palisade run --allow-namespaces …");
         let expected = |errno| {
             let event = of_call(subject.clone(), "ptrace".parse().unwrap(), errno);
             matches!(event.detail, Detail::Sandbox(sandbox) if sandbox.expected)

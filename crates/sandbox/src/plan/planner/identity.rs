@@ -6,6 +6,7 @@ use crate::facts::Facts;
 use crate::plan::{Identity, IdentityKind};
 use palisade_host::kernel::Release;
 use palisade_policy::decide::EffectivePath;
+use palisade_policy::word::Switch;
 use palisade_policy::{Grant, Policy};
 use palisade_text::Show as _;
 use std::borrow::Cow;
@@ -32,6 +33,13 @@ pub(super) fn identity(
     }
     if account.uid != 0 {
         return own;
+    }
+    if own.uid == 0 && policy.switch(Switch::Namespaces).value {
+        // The kernel maps a root only for a parent that could set file capabilities, which root inside can't
+        // (`verify_root_map` in kernel/user_namespace.c).
+        notes.push(Cow::Borrowed(
+            "root can't use namespaces of its own inside: the kernel refuses to map root; an ordinary user can: palisade run --account NAME --allow-namespaces …",
+        ));
     }
     let Some(unused) = facts.unused_id else {
         notes.push(Cow::Borrowed(
