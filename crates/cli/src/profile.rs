@@ -28,10 +28,15 @@ pub(crate) struct Options {
 #[derive(Debug, Subcommand)]
 enum What {
     /// List the profiles
+    ///
+    /// `palisade open` gives a profile that needs a home one of its own. `palisade run --profile` takes --home-name for it.
     List {
         /// Only profiles whose program is on this host
         #[arg(long)]
         installed: bool,
+        /// Only the names
+        #[arg(long, conflicts_with_all = ["installed", "json"])]
+        names: bool,
         /// Answer as JSON
         #[arg(long)]
         json: bool,
@@ -48,18 +53,8 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Make a profile of your own
-    Create {
-        /// What it is to be called
-        #[arg(value_name = "NAME")]
-        name: String,
-        /// Begin with the content of another profile
-        #[arg(long, value_name = "PROFILE")]
-        from: Option<String>,
-        /// Features that it asks for
-        #[arg(long, value_name = "NAME")]
-        feature: Vec<String>,
-    },
+    /// Make a profile of your own: for commands, or for an application
+    Create(change::Create),
     /// Edit a profile, or a copy of a shipped one, with $VISUAL or $EDITOR
     Edit(change::Edit),
     /// Compare a profile of yours with the one that it replaces
@@ -83,11 +78,10 @@ enum What {
 pub(crate) fn run(options: &Options) -> u8 {
     let sort = Sort::Profile;
     match &options.what {
-        What::List { installed, json } => verb::finish(*json, list::list(sort, *installed, *json)),
+        What::List { names: true, .. } => verb::finish(false, list::names(sort)),
+        What::List { installed, json, .. } => verb::finish(*json, list::list(sort, *installed, *json)),
         What::Show { name, expanded, json } => verb::finish(*json, show::show(sort, name, *expanded, *json)),
-        What::Create { name, from, feature } => {
-            verb::finish(false, change::create(sort, name, from.as_deref(), feature))
-        }
+        What::Create(create) => verb::finish(false, change::create(sort, create)),
         What::Edit(edit) => verb::finish(false, edit.run(sort)),
         What::Diff(diff) => verb::finish(diff.json, diff.run(sort)),
         What::Remove(remove) => verb::finish(false, remove.run(sort)),
@@ -107,6 +101,9 @@ pub(crate) struct FeatureOptions {
 enum FeatureWhat {
     /// List the features
     List {
+        /// Only the names
+        #[arg(long, conflicts_with = "json")]
+        names: bool,
         /// Answer as JSON
         #[arg(long)]
         json: bool,
@@ -132,7 +129,8 @@ enum FeatureWhat {
 pub(crate) fn run_feature(options: &FeatureOptions) -> u8 {
     let sort = Sort::Feature;
     match &options.what {
-        FeatureWhat::List { json } => verb::finish(*json, list::list(sort, false, *json)),
+        FeatureWhat::List { names: true, .. } => verb::finish(false, list::names(sort)),
+        FeatureWhat::List { json, .. } => verb::finish(*json, list::list(sort, false, *json)),
         FeatureWhat::Show { name, json } => verb::finish(*json, show::show(sort, name, false, *json)),
         FeatureWhat::Edit(edit) => verb::finish(false, edit.run(sort)),
         FeatureWhat::Diff(diff) => verb::finish(diff.json, diff.run(sort)),

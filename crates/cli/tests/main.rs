@@ -17,6 +17,7 @@ mod caches;
 mod checkouts;
 mod clock;
 mod closure;
+mod completed_names;
 mod copies;
 mod covers;
 mod datagrams;

@@ -137,6 +137,64 @@ fn ones_own_are_made_edited_compared_and_removed() {
     }
 }
 
+/// Without a program it is for commands, and holds with `palisade run` as it is written; with one it is opened.
+#[test]
+fn a_profile_for_commands_is_made_without_a_program() {
+    for place in everybody() {
+        let made = palisade(&place, "profile create mine");
+        assert!(made.err.contains("; then: palisade run --profile mine -- COMMAND…"), "{made:?}");
+        let text = place.read(&own("mine"));
+        assert!(!text.contains("[program]"), "{text}");
+        assert_eq!(place.sh(&["--profile", "mine"], "echo runs").ok(), "runs");
+        // What it suggests is valid.
+        place.write(
+            &own("mine"),
+            text.replace("# read", "read")
+                .replace("# write", "write")
+                .replace("# hide", "hide")
+                .replace("# allow", "allow")
+                .replace("# keep", "keep"),
+        );
+        place.outside("mkdir -p ~/data ~/out ~/work/secrets; echo x >~/data/x; echo s >~/work/secrets/s");
+        let run = place.sh(&["--profile", "mine"], "cat ~/data/x; echo y >~/out/y; cat secrets/s; true");
+        assert_eq!(run.ok(), "x");
+        assert_eq!(place.read("out/y"), "y\n");
+
+        let made = palisade(&place, "profile create app --program true");
+        assert!(made.err.contains("; then: palisade open app"), "{made:?}");
+        assert_eq!(palisade(&place, "open app").code, 0);
+    }
+}
+
+#[test]
+fn the_list_says_which_profiles_need_a_home() {
+    for place in everybody() {
+        place.write(&own("homely"), "schema = 1\n[home]\npolicy = \"overlay\"\n");
+        place.write(&own("heir"), "schema = 1\ninherits = [\"homely\"]\n");
+        palisade(&place, "profile create plain");
+        let lists = json(&place, "profile list --json");
+        let profiles = lists["profiles"].as_array().unwrap();
+        let printed = palisade(&place, "profile list");
+        let names = palisade(&place, "profile list --names");
+        for (name, home) in [
+            ("homely", Some("overlay")),
+            ("heir", Some("overlay")),
+            ("plain", None),
+            ("firefox-esr", Some("private")),
+        ] {
+            let one = profiles.iter().find(|one| one["name"] == name).unwrap();
+            assert_eq!(one["home"].as_str(), home, "{one}");
+            let line = printed.ok().lines().find(|line| line.starts_with(&format!("{name} "))).unwrap();
+            assert_eq!(line.contains("Needs a home."), home.is_some(), "{line}");
+            assert!(names.ok().lines().any(|line| line == name), "{name}");
+        }
+        // What the list means by it.
+        place.sh(&["--profile", "homely"], "true").refused(125, &["home"]).with_hint();
+        assert_eq!(place.sh(&["--profile", "homely", "--home-name", "x"], "echo runs").ok(), "runs");
+        assert_eq!(place.sh(&["--profile", "plain"], "echo runs").ok(), "runs");
+    }
+}
+
 fn plans(place: &Place) -> Vec<PathBuf> {
     let directory = place.home.join(".cache/palisade/plans");
     std::fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()

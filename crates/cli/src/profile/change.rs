@@ -69,7 +69,25 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn create(sort: Sort, name: &str, from: Option<&str>, features: &[String]) -> Exit {
+/// What a new definition begins with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    /// What it is to be called
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Begin with the content of another profile
+    #[arg(long, value_name = "PROFILE", conflicts_with = "program")]
+    from: Option<String>,
+    /// The program of an application, a path or a name; without, the profile is for commands
+    #[arg(long, value_name = "PROGRAM", value_hint = clap::ValueHint::CommandName)]
+    program: Option<String>,
+    /// Features that it asks for
+    #[arg(long, value_name = "NAME")]
+    feature: Vec<String>,
+}
+
+pub(super) fn create(sort: Sort, options: &Create) -> Exit {
+    let (name, from) = (options.name.as_str(), options.from.as_deref());
     let facts = situation::facts()?;
     let file = own_file(&facts, sort, name)?;
     if file.symlink_metadata().is_ok() {
@@ -90,12 +108,17 @@ pub(super) fn create(sort: Sort, name: &str, from: Option<&str>, features: &[Str
             };
             own::renamed(&text_of(&found)?, name)
         }
-        None => own::template(name, features),
+        None => own::template(name, &options.feature, options.program.as_deref()),
     };
     own::check(&text, &file, sort)?;
     write(&file, &text)?;
     let shown = harmless(&file.to_string_lossy());
-    output::note(&format_args!("{shown} is written: palisade {} edit {name}", sort.name()));
+    let used = match (&options.from, &options.program) {
+        (Some(_), _) => String::new(),
+        (None, Some(_)) => format!("; then: palisade open {name}"),
+        (None, None) => format!("; then: palisade run --profile {name} -- COMMAND…"),
+    };
+    output::note(&format_args!("{shown} is written: palisade {} edit {name}{used}", sort.name()));
     Ok(YES)
 }
 
@@ -105,7 +128,7 @@ impl Edit {
         let file = own_file(&facts, sort, &self.name)?;
         let before = match own::of_name(&facts, sort, &self.name).first() {
             Some(definition) => text_of(definition)?,
-            None => own::template(&self.name, &[]),
+            None => own::template(&self.name, &[], None),
         };
         // The user edits a copy. The definition in force stays complete until the user has written a valid one.
         let failed = |source| Failure::Write { path: file.clone(), source };

@@ -4,12 +4,14 @@
 use super::file_of;
 use crate::situation;
 use crate::verb::{self, Exit, YES};
+use palisade_policy::word::HomePolicy;
 use palisade_policy::{LayerPolicy, merge};
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::{self, Sort};
 use palisade_sandbox::layers::{application, profiles};
 use palisade_text::harmless;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 #[derive(Serialize)]
 struct List {
@@ -35,14 +37,29 @@ struct Listed {
     /// Whether its program is on this host. `None` if it opens no application.
     #[serde(skip_serializing_if = "Option::is_none")]
     installed: Option<bool>,
+    /// What it does with its home, if it needs one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    home: Option<&'static str>,
     /// Why it can't be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
+/// Prints the names, one a line.
+pub(super) fn names(sort: Sort) -> Exit {
+    let facts = situation::facts()?;
+    let mut names: Vec<String> =
+        layers::definitions(&facts, sort).into_iter().map(|found| found.name).collect();
+    names.dedup();
+    let lines: String = names.iter().map(|name| format!("{}\n", harmless(name))).collect();
+    verb::print(&lines)?;
+    Ok(YES)
+}
+
 pub(super) fn list(sort: Sort, installed_only: bool, json: bool) -> Exit {
     let facts = situation::facts()?;
     let mut listed: Vec<Listed> = Vec::new();
+    let mut homes = Homes::default();
     for definition in layers::definitions(&facts, sort) {
         let shadowed = listed.last().is_some_and(|before| before.name == definition.name);
         let read = layers::read(&facts, &definition);
@@ -53,6 +70,9 @@ pub(super) fn list(sort: Sort, installed_only: bool, json: bool) -> Exit {
             Err(error) => (None, Some(error.to_string())),
         };
         let shipped = definition.file.is_none();
+        if let (Ok(policy), false) = (&read, shadowed) {
+            homes.note(&definition.name, policy);
+        }
         listed.push(Listed {
             installed: read
                 .ok()
@@ -64,8 +84,14 @@ pub(super) fn list(sort: Sort, installed_only: bool, json: bool) -> Exit {
             name: definition.name,
             description,
             shadowed,
+            home: None,
             error,
         });
+    }
+    if sort == Sort::Profile {
+        for listed in &mut listed {
+            listed.home = homes.of(&listed.name, DEEPEST);
+        }
     }
     if installed_only {
         listed.retain(|listed| listed.installed == Some(true));
@@ -82,6 +108,31 @@ pub(super) fn list(sort: Sort, installed_only: bool, json: bool) -> Exit {
     Ok(YES)
 }
 
+/// As deep as profiles may inherit from others.
+const DEEPEST: u32 = 16;
+
+/// What profiles state about their homes: a profile's own statement, and the profiles that it inherits.
+#[derive(Default)]
+struct Homes(BTreeMap<String, (HomePolicy, Vec<String>)>);
+
+impl Homes {
+    fn note(&mut self, name: &str, policy: &LayerPolicy) {
+        let inherits = policy.inherits.iter().map(|name| name.value.clone()).collect();
+        self.0.insert(name.to_owned(), (merge(vec![policy.clone()]).home().value, inherits));
+    }
+
+    fn of(&self, name: &str, depth: u32) -> Option<&'static str> {
+        let (own, inherits) = self.0.get(name)?;
+        match own {
+            HomePolicy::None => {
+                let depth = depth.checked_sub(1)?;
+                inherits.iter().rev().find_map(|name| self.of(name, depth))
+            }
+            own => Some(own.key()),
+        }
+    }
+}
+
 fn is_installed(facts: &Facts, name: &str, profile: LayerPolicy) -> bool {
     application::program_of(facts, name, &merge(vec![profile])).is_some()
 }
@@ -93,6 +144,7 @@ impl Listed {
             (None, Some(description)) => description.clone(),
             (None, None) => String::new(),
         };
+        let needs = if self.home.is_some() { " Needs a home." } else { "" };
         let mut remarks = vec![self.layer];
         if self.shadowed {
             remarks.push("not used: another one overrides it");
@@ -106,6 +158,6 @@ impl Listed {
             remarks.push("not installed");
         }
         let from = format!("({})", remarks.join(", "));
-        format!("{:<22} {from:<36} {}\n", harmless(&self.name), harmless(&about.replace('\n', " ")))
+        format!("{:<22} {from:<36} {}{needs}\n", harmless(&self.name), harmless(&about.replace('\n', " ")))
     }
 }

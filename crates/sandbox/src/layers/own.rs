@@ -75,10 +75,34 @@ pub fn renamed(text: &str, name: &str) -> String {
     text.lines().map(|each| line(each) + "\n").collect()
 }
 
-/// The text that a new profile starts with.
+/// The text that a new profile starts with: for an application, if `program` is given, and otherwise for commands.
 #[must_use]
-pub fn template(name: &str, features: &[String]) -> String {
+pub fn template(name: &str, features: &[String], program: Option<&str>) -> String {
     let features = features.iter().map(|feature| string(feature)).collect::<Vec<_>>().join(", ");
+    let rules = match program {
+        Some(program) => format!(
+            "[program]\n\
+             path = {}\n\
+             # arguments = []\n\
+             # pass_files = \"read\"\n\
+             \n\
+             [home]\n\
+             policy = \"none\"   # or private, read-only, overlay\n",
+            string(program)
+        ),
+        None => "# The working directory can be written to, the system can be read.\n\
+                 [filesystem]\n\
+                 # read = [\"~/data\"]\n\
+                 # write = [\"~/out\"]\n\
+                 # hide = [\"./secrets\"]\n\
+                 \n\
+                 [network]\n\
+                 # allow = [\"example.com\"]\n\
+                 \n\
+                 [environment]\n\
+                 # keep = [\"MY_TOOL_*\"]\n"
+            .to_owned(),
+    };
     format!(
         "schema = 1\n\
          name = {}\n\
@@ -86,15 +110,8 @@ pub fn template(name: &str, features: &[String]) -> String {
          # palisade feature list shows all\n\
          features = [{features}]\n\
          \n\
-         [program]\n\
-         path = {}\n\
-         # arguments = []\n\
-         # pass_files = \"read\"\n\
-         \n\
-         [home]\n\
-         policy = \"none\"   # or private, read-only, overlay\n",
+         {rules}",
         string(name),
-        string(name)
     )
 }
 
