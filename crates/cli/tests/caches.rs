@@ -126,6 +126,40 @@ fn what_a_launch_has_made_reaches_no_other_project_and_no_launch_with_more_right
 }
 
 #[test]
+fn what_a_variable_leads_to_is_a_right() {
+    for place in people() {
+        place.write(".config/palisade/config.toml", "schema = 1\n[filesystem]\nread = [\"${DATA}\"]\n");
+        place.outside("mkdir ~/one ~/two");
+        let with = |name: &str, line: &str| {
+            let mut palisade = place.palisade(&[], &["sh", "-c", line]);
+            job::finish(palisade.env("DATA", place.home.join(name)))
+        };
+        with("one", "echo kept >~/.cache/made").ok();
+        has_it(&with("one", READ));
+        lacks_it(&with("two", READ));
+        has_it(&with("one", READ));
+    }
+}
+
+#[test]
+fn a_cache_is_where_a_variable_says() {
+    for place in people() {
+        let with = |value: &str, line: &str| {
+            let path = format!("{}:{}", place.home.join("bin").display(), crate::support::PATH);
+            let mut palisade = place.palisade(&[], &["sh", "-c", line]);
+            job::finish(palisade.env("PATH", path).env("CARGO_HOME", place.home.join(value)))
+        };
+        with("rust", "echo kept >$CARGO_HOME/git/made").ok();
+        has_it(&with("rust", "cat $CARGO_HOME/git/made"));
+        // Not what leads elsewhere: nothing is made there.
+        for elsewhere in ["/usr/rust", "/rust", "rust/../../rust", ".."] {
+            with(elsewhere, "! test -e $CARGO_HOME/git/made").ok();
+        }
+        assert!(!place.home.join("rust").exists());
+    }
+}
+
+#[test]
 fn a_project_at_the_path_of_another_one_gets_caches_of_its_own() {
     for place in people() {
         for _again in 0..3 {

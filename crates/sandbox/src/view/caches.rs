@@ -19,7 +19,7 @@ use palisade_policy::word::{HomePolicy, Switch};
 use palisade_policy::{Grant, Policy, View};
 use palisade_text::Show as _;
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// A directory of the home in which programs keep what they can make or fetch again.
 struct Row {
@@ -31,33 +31,56 @@ struct Row {
     programs: &'static [&'static str],
     /// Its content is used without being changed when there is no network.
     downloads: bool,
+    /// Variables that give it another place, and its path below that place. The first one that is set counts.
+    variables: &'static [(&'static str, &'static str)],
 }
 
 const fn row(name: &'static str, path: &'static str, programs: &'static [&'static str]) -> Row {
-    Row { name, path, programs, downloads: false }
+    Row { name, path, programs, downloads: false, variables: &[] }
 }
 
 const fn downloads(name: &'static str, path: &'static str, programs: &'static [&'static str]) -> Row {
-    Row { name, path, programs, downloads: true }
+    Row { name, path, programs, downloads: true, variables: &[] }
+}
+
+impl Row {
+    const fn or(self, variables: &'static [(&'static str, &'static str)]) -> Self {
+        Self { variables, ..self }
+    }
+
+    /// Its path in a launch; `None` if a variable leads out of the home.
+    fn place(&self, facts: &Facts) -> Option<PathBuf> {
+        let home = &facts.account.home;
+        for (variable, rest) in self.variables {
+            facts.depends_on_variable(variable);
+            if let Some(value) = facts.environment.get(variable).filter(|value| !value.is_empty()) {
+                let place = Path::new(value);
+                let is_plain = place.components().all(|part| !matches!(part, Component::ParentDir));
+                let is_inside = place != home && place.starts_with(home) && is_plain;
+                return is_inside.then(|| if rest.is_empty() { place.to_owned() } else { place.join(rest) });
+            }
+        }
+        Some(home.join(self.path))
+    }
 }
 
 /// None of these has settings or credentials of its user: they lie beside it.
 const ROWS: &[Row] = &[
     // go-build, pip, uv, yarn 1, pre-commit, deno, composer, matplotlib and many others.
-    row("cache", ".cache", &[]),
-    row("npm", ".npm", &["npm"]),
+    row("cache", ".cache", &[]).or(&[("XDG_CACHE_HOME", "")]),
+    row("npm", ".npm", &["npm"]).or(&[("npm_config_cache", "")]),
     row("pnpm", ".local/share/pnpm/store", &["pnpm"]),
     row("yarn", ".yarn/berry", &["yarn"]),
     row("bun", ".bun/install/cache", &["bun"]),
-    downloads("cargo-registry", ".cargo/registry", &["cargo"]),
-    downloads("cargo-git", ".cargo/git", &["cargo"]),
-    downloads("go-modules", "go/pkg/mod", &["go"]),
+    downloads("cargo-registry", ".cargo/registry", &["cargo"]).or(&[("CARGO_HOME", "registry")]),
+    downloads("cargo-git", ".cargo/git", &["cargo"]).or(&[("CARGO_HOME", "git")]),
+    downloads("go-modules", "go/pkg/mod", &["go"]).or(&[("GOMODCACHE", ""), ("GOPATH", "pkg/mod")]),
     downloads("maven", ".m2/repository", &["mvn", "java"]),
     row("maven-wrapper", ".m2/wrapper", &["java"]),
     // Gradle writes to its caches in any case.
-    row("gradle", ".gradle/caches", &["gradle", "java"]),
-    row("gradle-wrapper", ".gradle/wrapper", &["java"]),
-    downloads("nuget", ".nuget/packages", &["dotnet"]),
+    row("gradle", ".gradle/caches", &["gradle", "java"]).or(&[("GRADLE_USER_HOME", "caches")]),
+    row("gradle-wrapper", ".gradle/wrapper", &["java"]).or(&[("GRADLE_USER_HOME", "wrapper")]),
+    downloads("nuget", ".nuget/packages", &["dotnet"]).or(&[("NUGET_PACKAGES", "")]),
     downloads("cabal", ".cabal/packages", &["cabal"]),
 ];
 
@@ -94,7 +117,11 @@ impl Caches {
         if !project || !wanted {
             return None;
         }
-        let rights = policy.rights_text();
+        let mut rights = policy.rights_text();
+        // Two values of a variable are two policies.
+        for variable in policy.variables() {
+            rights.others.push_str(&format!("{variable}={:?}\n", facts.environment.get(&variable)));
+        }
         let opened = Store::open(facts).and_then(|store| {
             let own = store.set(&rights)?;
             let donors = if rights.network.is_none() { store.donors(facts, &rights)? } else { Vec::new() };
@@ -109,7 +136,7 @@ impl Caches {
         };
         let mut caches = Self { own, donors, links: Vec::new() };
         for row in ROWS {
-            let path = home.join(row.path);
+            let Some(path) = row.place(facts) else { continue };
             let stated = |grant: &EffectivePath| {
                 grant.grant != Grant::Absent
                     && (grant.destination.starts_with(&path)
