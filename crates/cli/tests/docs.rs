@@ -40,16 +40,19 @@ fn the_examples_do_what_they_say() {
     tests.run();
 }
 
-/// Each command of the cookbook has a plan, in a directory below the top of a repository.
+/// Each command of the cookbook and the README has a plan, in a directory below the top of a repository.
 #[test]
 fn the_cookbooks_commands_can_be_planned() {
     if !crate::support::has("git") {
         return;
     }
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cookbook.md"))
-        .unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text =
+        ["docs/cookbook.md", "README.md"].map(|page| std::fs::read_to_string(root.join(page)).unwrap());
+    let text = text.concat();
     let place = crate::support::ordinary();
     place.outside("git init -q ~/work; mkdir -p ~/work/deep ~/data");
+    place.write("work/deep/build.toml", "schema = 1\n");
     let mut planned = 0;
     for line in text.lines().filter_map(|line| line.strip_prefix("palisade run ")) {
         // What is piped on is no part of the launch.
@@ -59,7 +62,7 @@ fn the_cookbooks_commands_can_be_planned() {
         assert!(run.code == 0 && run.out.contains("command: "), "palisade run {line}: {run:?}");
         planned += 1;
     }
-    assert!(planned > 30, "{planned} commands found");
+    assert!(planned > 45, "{planned} commands found");
 }
 
 #[test]
