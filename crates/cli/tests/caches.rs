@@ -159,6 +159,28 @@ fn a_cache_is_where_a_variable_says() {
     }
 }
 
+/// Some users have it on another disk.
+#[test]
+fn the_cache_directory_may_be_a_link() {
+    for place in people() {
+        place.outside("mv ~/.cache ~/disk; ln -s ~/disk ~/.cache");
+        for _cold_and_hot in 0..3 {
+            has_it(&within(&place, "work", &[], READ));
+        }
+        // It leads to another place, and then there is nothing.
+        place.outside("mkdir ~/new; ln -sfn ~/new ~/.cache");
+        lacks_it(&within(&place, "work", &[], READ));
+        within(&place, "work", &[], "echo kept >~/.cache/made").ok();
+        has_it(&within(&place, "work", &[], READ));
+        place.outside("mkdir -p ~/share; mkdir -p ~/.local; ln -s ~/share ~/.local/share");
+        for _cold_and_hot in 0..2 {
+            let home = ["--home", "private", "--home-name", "h"];
+            within(&place, "work", &home, "echo x >>~/made && test -s ~/made").ok();
+        }
+        assert_eq!(place.read("share/palisade/homes/h/made"), "x\nx\n");
+    }
+}
+
 #[test]
 fn a_project_at_the_path_of_another_one_gets_caches_of_its_own() {
     for place in people() {

@@ -63,8 +63,9 @@ impl Store {
         for directory in [facts.places.cache.parent(), Some(&facts.places.cache)].into_iter().flatten() {
             let _exists_or_the_next_one_fails = std::fs::DirBuilder::new().mode(0o700).create(directory);
         }
-        make_directory(&directory(&facts.places))?;
-        let store = Self { directory: make(&directory(&facts.places), &identity)? };
+        let projects = facts.projects();
+        make_directory(&projects)?;
+        let store = Self { directory: make(&projects, &identity)? };
         provide(&store.directory.join(PROJECT), &identity)?;
         Ok(store)
     }

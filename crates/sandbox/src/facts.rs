@@ -155,12 +155,27 @@ impl Facts {
 
     /// The directory with the homes of applications.
     pub(crate) fn homes(&self) -> PathBuf {
-        self.places.data.join("homes")
+        self.without_links(self.places.data.join("homes"))
+    }
+
+    /// The directory with the caches of projects.
+    pub(crate) fn projects(&self) -> PathBuf {
+        self.without_links(crate::caches::directory(&self.places))
+    }
+
+    /// One of Palisade's own directories without links, as far as it exists: a tree behind a link isn't mounted. Users
+    /// have directories such as `~/.cache` on another disk.
+    fn without_links(&self, path: PathBuf) -> PathBuf {
+        let real = crate::plan::planner::real(&path);
+        if real != path {
+            self.depends_on(&path, false);
+        }
+        real
     }
 
     /// The directories with trees that belong to sandboxes: no program outside obeys files in them.
     pub(crate) fn kept_trees(&self) -> [PathBuf; 2] {
-        [self.homes(), crate::caches::directory(&self.places)]
+        [self.homes(), self.projects()]
     }
 
     /// The user's directories.
