@@ -79,6 +79,7 @@ mod shell_model;
 mod shell_page;
 mod shell_scope;
 mod shell_soak;
+mod signing;
 mod store;
 mod storms;
 mod support;

@@ -23,7 +23,20 @@ pub(crate) const CACHE: &str = "go";
 /// The mode of a directory that is made because a mount below needs it.
 pub(crate) fn mode(path: &Path, working_directory: &Path, home: &Path) -> u32 {
     let is_above = path != working_directory && working_directory.starts_with(path);
-    if is_above && !is_for_programs(path, home) { MODE } else { 0o755 }
+    if is_above && !is_for_programs(path, home) {
+        MODE
+    } else if is_hidden(path, home) {
+        // gpg and ssh complain about a directory of theirs that others can read.
+        0o700
+    } else {
+        0o755
+    }
+}
+
+/// Whether a path lies in a hidden directory of the home, or is one.
+fn is_hidden(path: &Path, home: &Path) -> bool {
+    let first = path.strip_prefix(home).ok().and_then(|rest| rest.components().next());
+    first.is_some_and(|first| first.as_os_str().as_bytes().starts_with(b"."))
 }
 
 /// Whether programs make files there by themselves: the home, directories above it, and its hidden ones.
@@ -31,11 +44,7 @@ fn is_for_programs(path: &Path, home: &Path) -> bool {
     if home.starts_with(path) {
         return true;
     }
-    let first = path.strip_prefix(home).ok().and_then(|rest| rest.components().next());
-    first.is_some_and(|first| {
-        let name = first.as_os_str();
-        name.as_bytes().starts_with(b".") || name == CACHE
-    })
+    is_hidden(path, home) || path.starts_with(home.join(CACHE))
 }
 
 #[cfg(test)]
@@ -54,7 +63,8 @@ mod tests {
             ("/home/me", "/home/me/x", 0o755),
             ("/home", "/home/me/x", 0o755),
             // Programs keep their own files there.
-            ("/home/me/.config", "/home/me/.config/x", 0o755),
+            ("/home/me/.config", "/home/me/.config/x", 0o700),
+            ("/home/me/.gnupg", "/home/me/code/x", 0o700),
             ("/home/me/go/src", "/home/me/go/src/x", 0o755),
             // They lie beside the working directory, or are it.
             ("/home/me/code/x", "/home/me/code/x", 0o755),

@@ -161,7 +161,13 @@ impl Resources<'_> {
                 if facts.package().is_some() && package::is_packed(&path) {
                     // The link was made in the package.
                 } else if tree.host_path(&tree.resolve(&path)).is_some() || tree.stands(&path) {
-                    notes.push(Cow::Owned(format!("{} exists: the policy's link isn't made", path.shown())));
+                    // Shipped links are for any host: the user needs no note of them.
+                    if file.origin.layer > Layer::Distribution {
+                        notes.push(Cow::Owned(format!(
+                            "{} exists: the policy's link isn't made",
+                            path.shown()
+                        )));
+                    }
                 } else {
                     tree.symlink(&path, Path::new(&content))?;
                 }
