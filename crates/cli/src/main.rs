@@ -9,6 +9,7 @@
 //! - [`learn`]: `palisade learn`
 //! - [`explain`] with `explain_path`, `explain_host`, `explain_command`, `explain_name`; [`check`], [`doctor`],
 //!   [`config`], [`profile`], [`project`]: the verbs that read and trust
+//! - [`caches`]: what is kept for each project
 //! - [`desktop`]: links, desktop entries and services that start profiles
 //! - [`guard`]: exec control, which decides what may execute on this host at all
 //! - [`scope`]: marked subtrees of processes

@@ -62,8 +62,8 @@ fn few_descriptors() {
     for place in everybody() {
         // A hot launch and a cold one.
         for _ in 0..2 {
-            let run = outside(&place, "ulimit -n 20; $P run -- sh -c 'ulimit -n; echo >file'");
-            assert_eq!(run.ok(), "20");
+            let run = outside(&place, "ulimit -n 24; $P run -- sh -c 'ulimit -n; echo >file'");
+            assert_eq!(run.ok(), "24");
         }
         for limit in [3, 4, 5, 6, 7, 8] {
             let run = outside(&place, &format!("ulimit -n {limit}; $P run -- touch started"));
