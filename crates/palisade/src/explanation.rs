@@ -16,6 +16,7 @@ mod host;
 mod names;
 mod path;
 mod protection;
+mod script;
 mod syscall;
 mod target;
 mod variable;

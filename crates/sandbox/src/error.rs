@@ -5,6 +5,7 @@ mod plan;
 
 pub use self::plan::PlanError;
 
+use crate::plan::inside::{self, Seen};
 use crate::plan::{Bind, Origin, Plan, Step as PlanStep};
 use palisade_sys::launch::{Failure, Step};
 pub use palisade_text::quoted;
@@ -151,17 +152,17 @@ impl StartError {
             Self::Given { number, .. } => {
                 format!("palisade run … {number}< FILE   # a file, a pipe or a socket, no directory")
             }
-            Self::NotFound { command } if command.contains('/') => {
-                format!("palisade explain {}   # is it visible inside?", quoted(command))
-            }
             Self::NotFound { command } => {
                 format!(
-                    "palisade explain {}   # where it was looked for, and what is visible inside",
+                    "palisade explain --command {}   # where it was looked for, and what is visible inside",
                     quoted(command)
                 )
             }
-            Self::NoInterpreter { interpreter, .. } => {
-                format!("palisade explain {}   # is it visible inside?", quoted(interpreter))
+            Self::NoInterpreter { command, .. } => {
+                format!(
+                    "palisade explain --command {}   # what it needs, and what of that is visible inside",
+                    quoted(command)
+                )
             }
             Self::NotExecutable { source: Errno::NOEXEC, command } => {
                 format!("palisade run -- sh {}   # if it is a script without a #! line", quoted(command))
@@ -200,8 +201,10 @@ impl StartError {
                 let command = command.to_owned();
                 return match source {
                     Errno::NOENT | Errno::NOTDIR => match interpreter(&command) {
-                        Some(interpreter) => Self::NoInterpreter { command, interpreter },
-                        None => Self::NotFound { command },
+                        Some(interpreter) if is_shown(plan, &command) => {
+                            Self::NoInterpreter { command, interpreter }
+                        }
+                        _ => Self::NotFound { command },
                     },
                     _ => Self::NotExecutable { command, source },
                 };
@@ -259,6 +262,12 @@ fn interpreter(command: &str) -> Option<String> {
     std::fs::File::open(command).ok()?.take(256).read_to_end(&mut start).ok()?;
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     String::from_utf8_lossy(line).split_whitespace().next().map(str::to_owned)
+}
+
+/// Whether the plan shows the host's file of this command.
+fn is_shown(plan: &Plan<'_>, command: &str) -> bool {
+    std::fs::canonicalize(command)
+        .is_ok_and(|path| matches!(inside::look(plan, &path).seen, Seen::Host { .. }))
 }
 
 /// What a step does, as a verb phrase.

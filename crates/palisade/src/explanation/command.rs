@@ -2,7 +2,7 @@
 //! Explains a command: where it is looked for, and what of that is visible inside.
 
 use super::path::{self, PathExplanation};
-use super::{Way, lossy};
+use super::{Way, lossy, script};
 use crate::Situation;
 use palisade_host::executable::{self, Kind};
 use palisade_policy::environment::Fate;
@@ -73,13 +73,14 @@ impl CommandExplanation {
         let (found, searched) = seeker.find(command);
         let interpreter = found.as_ref().and_then(|found| seeker.interpreter(&found.path));
         let runs = found.as_ref().is_some_and(|found| found.allowed);
-        let refused = seeker.refused(&searched);
+        let allowed = runs && interpreter.as_ref().is_none_or(|interpreter| interpreter.inside);
+        let permit = if allowed { None } else { seeker.permit(found.as_ref(), &searched) };
         Ok(Self {
             kind: "command",
             command: command.to_string_lossy().into_owned(),
-            allowed: runs && interpreter.as_ref().is_none_or(|interpreter| interpreter.inside),
+            allowed,
             path_from: seeker.path().1,
-            permit: refused.filter(|_| !runs).and_then(|refused| refused.permit),
+            permit,
             searched,
             found,
             interpreter,
@@ -136,9 +137,15 @@ impl Seeker<'_> {
         path::judge(self.situation, self.resolved, Ok(self.plan), &way, Wanted::Execute)
     }
 
-    /// The first of the files that don't run.
-    fn refused(&self, searched: &[Candidate]) -> Option<PathExplanation> {
-        searched.iter().find(|candidate| !candidate.inside).map(|candidate| self.explain(&candidate.path))
+    /// The command that makes the found file run, or the first of the files that don't.
+    fn permit(&self, found: Option<&PathExplanation>, searched: &[Candidate]) -> Option<String> {
+        let refused = searched.iter().find(|candidate| !candidate.inside);
+        let file = found.map(|found| &found.path).or_else(|| refused.map(|candidate| &candidate.path))?;
+        // A script that is shown may still lack its interpreter. Then an option for the script alone helps nobody.
+        match script::options(self.situation, self.plan, file) {
+            Some(options) => Some(format!("palisade run {options} -- COMMAND…")),
+            None => self.explain(file).permit,
+        }
     }
 
     /// The interpreter that a script needs.
