@@ -140,7 +140,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-protocol", &["palisade-event", "palisade-text"]),
     ("palisade-host", &["palisade-shell-syntax", "palisade-sys", "palisade-text"]),
     ("palisade-events", &["palisade-event", "palisade-database", "palisade-text"]),
-    ("palisade-database", &[]),
+    ("palisade-database", &["palisade-text"]),
     ("palisade-http", &[]),
     ("palisade-shell-syntax", &[]),
     ("palisade-sys", &[]),

@@ -27,7 +27,7 @@ pub(crate) fn judge(guard: &Guard, supposition: &Supposition) -> Result<Event, R
     let supposed = Supposed::new(access, path, &who, &trust, &recognizer).map_err(|error| Refusal {
         class: "read".into(),
         message: format!("can't look at {}: {error}", supposition.path),
-        hint: Some(format!("ls -l {}", supposition.path)),
+        hint: Some(format!("ls -l {}", palisade_text::quoted(&supposition.path))),
     })?;
     let policy = guard.engine.policy();
     let outcome = linear::decide(&policy.rules, &supposed);

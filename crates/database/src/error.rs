@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The errors of a store, each with what to do about it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
@@ -83,9 +83,13 @@ impl StoreError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Foreign { path, .. } => Some(format!("look at it, then: chown -h $(id -u) {path:?}")),
-            Self::Writable { path, .. } => Some(format!("look at it, then: chmod go-w {path:?}")),
-            Self::Kind { path, .. } => Some(format!("look at it, then: mv {path:?} {path:?}.old")),
+            Self::Foreign { path, .. } => {
+                // Only root can make an owner of another user.
+                let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo " };
+                Some(format!("look at it, then: {sudo}chown -h $(id -u) {}", word(path)))
+            }
+            Self::Writable { path, .. } => Some(format!("look at it, then: chmod go-w {}", word(path))),
+            Self::Kind { path, .. } => Some(format!("look at it, then: mv {0} {0}.old", word(path))),
             Self::Newer { .. } => Some("use the newer palisade, which can read it".to_owned()),
             _ => None,
         }
@@ -93,7 +97,7 @@ impl StoreError {
 
     /// Turns an SQLite error about `action` with the file at `path` into a [`StoreError`].
     #[must_use]
-    pub fn of(action: &'static str, path: &std::path::Path, source: rusqlite::Error) -> Self {
+    pub fn of(action: &'static str, path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
@@ -103,4 +107,9 @@ impl StoreError {
             _ => Self::Sqlite { action, path, source },
         }
     }
+}
+
+/// A path as a shell reads it.
+fn word(path: &Path) -> String {
+    palisade_text::quoted(&path.to_string_lossy())
 }

@@ -3,7 +3,6 @@
 
 use crate::profile::MOST;
 use crate::source;
-use palisade_text::Show as _;
 use std::path::{Path, PathBuf};
 
 /// Why nothing is imported.
@@ -168,34 +167,39 @@ impl ImportError {
     pub fn hint(&self) -> Option<String> {
         let is = |path: &Path, ending: &str| path.extension().is_some_and(|extension| extension == ending);
         Some(match self {
-            Self::TooLarge { path } => format!("head {}   # what is it?", path.shown()),
+            Self::TooLarge { path } => format!("head {}   # what is it?", word(path)),
             Self::NotText { path, .. } => {
-                format!("iconv -f latin1 -t utf-8 {} >copy   # and import that", path.shown())
+                format!("iconv -f latin1 -t utf-8 {} >copy   # and import that", word(path))
             }
             Self::Unknown { path, launcher: "Firejail", .. } if is(path, "toml") => {
-                format!("palisade import --from antimony {}", path.shown())
+                format!("palisade import --from antimony {}", word(path))
             }
             Self::Syntax { path, .. } if is(path, "profile") => {
-                format!("palisade import --from firejail {}", path.shown())
+                format!("palisade import --from firejail {}", word(path))
             }
             Self::Unknown { launcher, .. } => {
                 format!("remove it from a copy, and import the copy: {launcher} refuses it, too")
             }
-            Self::Syntax { path, line, .. } => format!("sed -n {line}p {}", path.shown()),
-            Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", path.shown()),
+            Self::Syntax { path, line, .. } => format!("sed -n {line}p {}", word(path)),
+            Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", word(path)),
             Self::Missing { .. } => {
                 "apt install firejail-profiles   # or put the file beside the profile".to_owned()
             }
             Self::Outside { path, .. } => {
-                format!("cp {} .   # beside the profile, and name it without directories", path.shown())
+                format!("cp {} .   # beside the profile, and name it without directories", word(path))
             }
-            Self::Part { path } => format!("palisade import --from firejail {}", path.shown()),
+            Self::Part { path } => format!("palisade import --from firejail {}", word(path)),
             Self::Name { .. } => "palisade import --name NAME …".to_owned(),
             Self::Exists { .. } => "palisade import --force …   # replaces it".to_owned(),
             Self::Write { .. } => "palisade import --output FILE …".to_owned(),
             _ => return None,
         })
     }
+}
+
+/// A path as a shell reads it.
+fn word(path: &Path) -> String {
+    palisade_text::quoted(&path.to_string_lossy())
 }
 
 /// Says how many more there are.

@@ -109,9 +109,10 @@ impl Error {
             Self::Planning(error) => error.hint(),
             Self::Helper(error) => Some(error.hint()),
             Self::Launch { hint, .. } => hint.clone(),
-            Self::Talk { helper, .. } => {
-                Some(format!("{} --version   # it must have the version of this library", helper.display()))
-            }
+            Self::Talk { helper, .. } => Some(format!(
+                "{} --version   # it must have the version of this library",
+                palisade_text::quoted(&helper.to_string_lossy())
+            )),
             Self::System { .. } | Self::Restless => None,
         }
     }

@@ -61,7 +61,10 @@ impl HelperError {
                 format!("{VARIABLE}=/path/to/palisade   # or Sandbox::helper, or install it in /usr/bin")
             }
             Self::Distrusted { path, .. } => {
-                format!("namei -l {}   # shows each part; then: chmod go-w PART", path.display())
+                format!(
+                    "namei -l {}   # shows each part; then: chmod go-w PART",
+                    palisade_text::quoted(&path.to_string_lossy())
+                )
             }
         }
     }

@@ -4,9 +4,9 @@
 use super::{FAILURE, shown};
 use palisade_interpose::fakes::FakeError;
 use palisade_interpose::launch::LaunchError;
-use palisade_text::Show as _;
+use palisade_text::quoted;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why interposition fails.
 #[derive(Debug, thiserror::Error)]
@@ -52,8 +52,10 @@ impl InterposeError {
     /// What to do about it.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::NotFound { name } => Some(format!("type -a {}   # is it on PATH?", shown(name))),
-            Self::NotExecutable { path } => Some(format!("ls -l {}", path.shown())),
+            Self::NotFound { name } => {
+                Some(format!("type {}   # is it on PATH?", quoted(&name.to_string_lossy())))
+            }
+            Self::NotExecutable { path } => Some(format!("ls -l {}", quoted(&path.to_string_lossy()))),
             Self::OtherRights { .. } => Some("sudo palisade interpose -- COMMAND…".to_owned()),
             Self::Launch(LaunchError::Watch(_)) => {
                 Some("cat /proc/sys/kernel/yama/ptrace_scope   # 3: no process may trace another".to_owned())
@@ -61,7 +63,11 @@ impl InterposeError {
             Self::Launch(LaunchError::Architecture) => {
                 Some("strace -c -f COMMAND   # counts system calls, too".to_owned())
             }
-            Self::Write { path, .. } => path.parent().map(|above| format!("ls -ld {}", above.shown())),
+            Self::Write { path, .. } => path.parent().map(|above| {
+                // A file name alone is in the working directory.
+                let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+                format!("ls -ld {}", quoted(&above.to_string_lossy()))
+            }),
             Self::Fake(_) => Some("palisade interpose --fake time=2030-01-01 -- date".to_owned()),
             Self::Launch(_) | Self::Zero => None,
         }

@@ -12,7 +12,7 @@ use palisade_shell::classify::{
 };
 use palisade_shell::settings::{Settings, SettingsError};
 use palisade_shell::start;
-use palisade_text::Show as _;
+use palisade_text::{Show as _, quoted};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -125,7 +125,7 @@ impl LineError {
             Self::Rule(_) => {
                 Some("edit ~/.config/palisade/shell.toml, then: palisade shell classify ls".to_owned())
             }
-            Self::State(error) => Some(format!("ls -ld {}", error.path.shown())),
+            Self::State(error) => Some(format!("ls -ld {}", quoted(&error.path.to_string_lossy()))),
             Self::List(_) => Some(
                 "printf 'npm some-package why it is bad\\n' > my.list; palisade shell lists update my.list"
                     .to_owned(),

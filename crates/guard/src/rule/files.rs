@@ -3,7 +3,6 @@
 //!
 //! Only root may decide what may execute: files and directories that other users may write are refused.
 
-use palisade_text::Show as _;
 use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -145,7 +144,7 @@ impl Reader<'_> {
         } else {
             return Ok(());
         };
-        let hint = format!("{command} {}", path.shown());
+        let hint = format!("{command} {}", palisade_text::quoted(&path.to_string_lossy()));
         Err(LoadError::Writable { file: path.to_owned(), reason, hint })
     }
 }

@@ -52,10 +52,15 @@ impl CountsError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::File { path, .. } => format!("ls -ld {path:?}"),
-            Self::Damaged { path, .. } => format!("mv {path:?} {path:?}.damaged   # counting begins anew"),
+            Self::File { path, .. } => format!("ls -ld {}", word(path)),
+            Self::Damaged { path, .. } => format!("mv {0} {0}.damaged   # counting begins anew", word(path)),
         }
     }
+}
+
+/// A path as a shell reads it.
+fn word(path: &Path) -> String {
+    palisade_text::quoted(&path.to_string_lossy())
 }
 
 fn failed<'p>(operation: &'static str, path: &'p Path) -> impl FnOnce(std::io::Error) -> CountsError + 'p {

@@ -134,10 +134,19 @@ impl ImportError {
             Self::File { .. } if self.is_missing() => {
                 Some("name the file: palisade shell history import --from KIND FILE".to_owned())
             }
-            Self::File { path, .. } | Self::NotAFile { path } => Some(format!("look at it: ls -la {path:?}")),
-            Self::Database { path, .. } => Some(format!("look at it: sqlite3 -readonly {path:?} .schema")),
+            Self::File { path, .. } | Self::NotAFile { path } => {
+                Some(format!("look at it: ls -la {}", word(path)))
+            }
+            Self::Database { path, .. } => {
+                Some(format!("look at it: sqlite3 -readonly {} .schema", word(path)))
+            }
         }
     }
+}
+
+/// A path as a shell reads it.
+fn word(path: &Path) -> String {
+    palisade_text::quoted(&path.to_string_lossy())
 }
 
 impl Kind {

@@ -227,25 +227,27 @@ fn hint(error: &StoreError) -> Option<String> {
     use std::io::ErrorKind;
     error.hint().or_else(|| match error {
         StoreError::Sqlite { path, source, .. } => match source.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Some(format!("make room: df -h {:?}", parent(path))),
+            Some(ErrorCode::DiskFull) => Some(format!("make room: df -h {}", parent(path))),
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                Some(format!("make the directory writable: ls -la {:?}", parent(path)))
+                Some(format!("make the directory writable: ls -la {}", parent(path)))
             }
             _ => None,
         },
         StoreError::File { path, source, .. } => match source.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                Some(format!("make room: df -h {:?}", parent(path)))
+                Some(format!("make room: df -h {}", parent(path)))
             }
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                Some(format!("make the directory writable: ls -ld {:?}, or set XDG_STATE_HOME", parent(path)))
-            }
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Some(format!(
+                "make the directory writable: ls -ld {}   # or set XDG_STATE_HOME",
+                parent(path)
+            )),
             _ => None,
         },
         _ => None,
     })
 }
 
-fn parent(path: &Path) -> &Path {
-    path.parent().unwrap_or(path)
+/// The directory of a file, as a shell reads it.
+fn parent(path: &Path) -> String {
+    palisade_text::quoted(&path.parent().unwrap_or(path).to_string_lossy())
 }
