@@ -269,12 +269,12 @@ impl Failure {
                 Some("use a name without a slash and without a leading dot".to_owned())
             }
             Self::DefinitionExists { sort, name, .. } => {
-                Some(format!("palisade {} edit {name}", sort.name()))
+                Some(format!("palisade {} edit {}", sort.name(), quoted(name)))
             }
             Self::NotYours { sort, .. } | Self::NothingToCompare { sort, .. } => {
                 Some(format!("palisade {} list   # lists all, and the layer of each", sort.name()))
             }
-            Self::RootOnly { .. } => Some("sudo palisade …".to_owned()),
+            Self::RootOnly { .. } => Some(format!("sudo {}", again())),
             Self::NoStore => Some("palisade store enable".to_owned()),
             Self::Editor { sort, name, .. } => {
                 Some(format!("VISUAL=PROGRAM palisade {} edit {}", sort.name(), quoted(name)))
@@ -294,12 +294,21 @@ impl Failure {
             Self::Page(error) => error.hint(),
             Self::Registry(error) => error.hint(),
             Self::Package(error) => error.hint(),
-            Self::NobodyToAsk => {
-                Some("the same command with --yes   # after you have read what it changes".to_owned())
-            }
+            Self::NobodyToAsk => Some(yes_hint()),
             _ => None,
         }
     }
+}
+
+/// The command line of this process, as a user types it.
+pub(crate) fn again() -> String {
+    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    std::iter::once("palisade".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// The hint where a question can't be asked. No verb that asks takes arguments behind `--`.
+pub(crate) fn yes_hint() -> String {
+    format!("{} --yes   # after you have read what it changes", again())
 }
 
 impl From<RequestError> for Failure {

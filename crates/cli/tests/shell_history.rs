@@ -191,7 +191,7 @@ fn delete_forgets_for_good() {
     assert_eq!(home.run(&["delete", &id, "1"]).code, 2, "all or nothing");
     let asked = home.run(&["delete", "--matching", "echo"]);
     assert_eq!((asked.code, home.lines().len()), (2, 2));
-    assert!(asked.err.contains("hint: the same command with --yes"), "{}", asked.err);
+    assert!(asked.err.contains("hint: palisade shell history delete --matching echo --yes"), "{}", asked.err);
     assert_eq!(home.run(&["delete"]).code, 2);
     assert_eq!(home.run(&["delete", "--matching", "one", "--yes"]).code, 0);
     home.run(&["import", "--from", "bash", "bash"]);

@@ -260,7 +260,7 @@ fn import_refuses_what_it_cannot_understand_and_changes_nothing() {
 fn clean_forgets_what_it_is_told_to() {
     let home = Home::new();
     let said = home.problem(&["clean", "web"]);
-    assert!(said.contains("no terminal to ask on\nhint: the same command with --yes"), "{said}");
+    assert!(said.contains("no terminal to ask on\nhint: palisade syscalls clean web --yes"), "{said}");
     for wrong in [
         &["clean"][..],
         &["clean", "--yes"],

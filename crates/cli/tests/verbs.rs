@@ -373,7 +373,7 @@ fn without_a_terminal_nobody_agrees() {
     let answer = Answer::from(command.stdin(Stdio::null()).output().unwrap());
     assert_eq!(answer.code, 2, "{answer:?}");
     assert!(answer.err.contains("mode = \"host\""), "what it grants is shown first: {answer:?}");
-    assert!(answer.err.contains("hint: the same command with --yes"), "{answer:?}");
+    assert!(answer.err.contains("hint: palisade project allow --yes"), "{answer:?}");
     assert_eq!(home.run(&["project", "status"]).code, 1);
 }
 

@@ -12,6 +12,7 @@ use crate::verb::{self, Failure};
 use clap::{Subcommand, ValueEnum, ValueHint};
 use palisade_shell::history::import::{ImportError, Kind};
 use palisade_shell::history::{Store, StoreError};
+use palisade_text::quoted;
 use std::path::PathBuf;
 
 /// What of the history.
@@ -137,11 +138,13 @@ impl HistoryError {
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             // A verb that reads leaves a damaged store in place. A verb that writes moves it aside.
-            Self::Store(StoreError::Damaged { path, .. }) => Some(format!("mv {path:?} {path:?}.damaged")),
+            Self::Store(StoreError::Damaged { path, .. }) => {
+                Some(format!("mv {0} {0}.damaged", quoted(&path.to_string_lossy())))
+            }
             Self::Store(error) => error.hint(),
             Self::Import(error) => error.hint(),
             Self::Unknown { .. } => Some("palisade shell history list   # lists the entries".to_owned()),
-            Self::NobodyToAsk => Some("the same command with --yes".to_owned()),
+            Self::NobodyToAsk => Some(verb::yes_hint()),
         }
     }
 }

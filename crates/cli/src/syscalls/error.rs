@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why learned calls can't be shown or changed.
 
+use crate::verb;
 use palisade_import::calls::ExchangeError;
 use palisade_policy::suggest;
 use palisade_syscall::store::StoreError;
 use palisade_syscall::store::word::WordError;
+use palisade_text::quoted;
 use std::path::PathBuf;
 
 /// Why a verb fails.
@@ -98,9 +100,10 @@ impl SyscallsError {
 
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::Store(StoreError::Damaged { path, .. }) => {
-                Some(format!("mv {path:?} {path:?}.damaged   # then learn again, or import an export"))
-            }
+            Self::Store(StoreError::Damaged { path, .. }) => Some(format!(
+                "mv {0} {0}.damaged   # then learn again, or import an export",
+                quoted(&path.to_string_lossy())
+            )),
             Self::Store(StoreError::Busy { .. }) => Some("try again".to_owned()),
             Self::Store(error) => error.hint(),
             Self::Profile { .. } | Self::Binary { .. } | Self::Program(_) => Some(
@@ -108,7 +111,7 @@ impl SyscallsError {
             ),
             Self::Group { .. } => Some("palisade syscalls groups   # lists the groups".to_owned()),
             Self::Name { .. } => Some("use a name that isn't empty and has no control characters".to_owned()),
-            Self::NobodyToAsk => Some("the same command with --yes".to_owned()),
+            Self::NobodyToAsk => Some(verb::yes_hint()),
             Self::Foreign { .. } | Self::Export { .. } => None,
         }
     }
