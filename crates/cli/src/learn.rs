@@ -128,6 +128,7 @@ enum LearnError {
 impl LearnError {
     fn say(&self) {
         let hint = match self {
+            Self::Run(RunError::Start(StartError::NoCommand)) => "palisade learn -- COMMAND…",
             Self::Run(error) => return error.say(),
             Self::Option { .. } => "palisade learn -- COMMAND…",
             Self::Name { .. } => "palisade learn --name NAME -- COMMAND…",

@@ -86,7 +86,7 @@ impl OptionError {
             Self::Value { source, .. } => source.hint(),
             Self::Network { source, .. } => source.hint(),
             Self::NoValue { option: "env", value } => {
-                Some(format!("--env {value}=VALUE, or --keep-env {value} to keep the value it has"))
+                Some(format!("--env {value}=VALUE   # or --keep-env {value}, to keep the value it has"))
             }
             Self::NoValue { option, .. } => Some(format!("--{option} KEY=VALUE")),
             Self::NoLimit { nearest: Some(nearest), .. } => Some(format!("--limit {nearest}=…")),

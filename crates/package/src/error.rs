@@ -175,7 +175,10 @@ pub fn mebibytes(bytes: u64) -> String {
     format!("{}.{} MiB", tenths / 10, tenths % 10)
 }
 
-const ELSEWHERE: &str = "unpack elsewhere: XDG_CACHE_HOME=DIRECTORY in front of the command";
+/// What to do where the cache of this user can't be used.
+fn elsewhere_hint() -> String {
+    "unpack elsewhere: XDG_CACHE_HOME=DIRECTORY in front of the command".to_owned()
+}
 
 impl PackageError {
     /// What to do about it.
@@ -197,18 +200,20 @@ impl PackageError {
                 )
             }
             Self::NoLauncher { .. } | Self::DynamicLauncher { .. } => {
-                "--launcher FILE   # a static palisade of this version".to_owned()
+                "palisade package --launcher FILE …   # a static palisade of this version".to_owned()
             }
-            Self::SealedLauncher { .. } => "--launcher FILE   # an ordinary palisade".to_owned(),
+            Self::SealedLauncher { .. } => {
+                "palisade package --launcher FILE …   # an ordinary palisade".to_owned()
+            }
             Self::Write { source, .. } if full(source) => "make room, or write to another disk".to_owned(),
-            Self::Exists { .. } => "--force   # replaces it".to_owned(),
+            Self::Exists { .. } => "palisade package --force …   # replaces it".to_owned(),
             Self::NoPackage { .. } => "palisade package PROFILE --output FILE   # makes one".to_owned(),
             Self::CutOff { .. } | Self::Damaged { .. } => {
                 "get the file again: this copy is damaged".to_owned()
             }
             Self::Version { .. } => "make the package again, with this palisade".to_owned(),
             Self::Machine { .. } => "make the package on a machine of this kind".to_owned(),
-            Self::NoRoom { .. } | Self::NoExecution { .. } => ELSEWHERE.to_owned(),
+            Self::NoRoom { .. } | Self::NoExecution { .. } => elsewhere_hint(),
             Self::Unpack { source, .. }
                 if full(source)
                     || matches!(
@@ -216,7 +221,7 @@ impl PackageError {
                         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::NotFound
                     ) =>
             {
-                ELSEWHERE.to_owned()
+                elsewhere_hint()
             }
             Self::Distrusted { directory } => {
                 format!("look at it, then: chmod go-w {}", quoted(&directory.to_string_lossy()))

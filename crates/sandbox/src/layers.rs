@@ -218,7 +218,7 @@ impl LayerError {
                 format!("palisade profile show {}   # shows its configurations", quoted(profile))
             }
             Self::Features { .. } => {
-                "palisade open --without FEATURE …, or `without = [\"FEATURE\"]` in a profile of yours"
+                "palisade open --without FEATURE …   # or `without = [\"FEATURE\"]` in a profile of yours"
                     .to_owned()
             }
             Self::Store(error) => return error.hint(),

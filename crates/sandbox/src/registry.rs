@@ -167,7 +167,10 @@ impl RegistryError {
             Self::Directory { .. } => {
                 "export XDG_RUNTIME_DIR=DIRECTORY   # one of yours, mode 0700".to_owned()
             }
-            Self::File { directory, .. } => format!("df {}", quoted(directory)),
+            Self::File { directory, source: Errno::NOSPC | Errno::DQUOT, .. } => {
+                format!("df -h {0}; df -i {0}   # is it full?", quoted(directory))
+            }
+            Self::File { directory, .. } => format!("ls -ld {}", quoted(directory)),
             Self::Full { .. } => "palisade ps   # removes ended sandboxes from the list".to_owned(),
             Self::NameTaken { .. } => "palisade ps   # shows it; take another name".to_owned(),
         })

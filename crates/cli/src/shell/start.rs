@@ -94,10 +94,16 @@ pub(super) fn record(record: &Record) -> u8 {
         Ok(code) => code,
         Err(error) => {
             let hint = match &error {
-                ProxyError::NoTerminal => "run it in a terminal, without redirections",
-                _ => "palisade shell record /tmp/session.cast",
+                ProxyError::NoTerminal => Some("run it in a terminal, without redirections"),
+                ProxyError::Record { .. } => {
+                    Some("palisade shell record ~/session.cast   # or another file that you can write")
+                }
+                ProxyError::Start { .. } => {
+                    Some("palisade shell record --shell /bin/sh FILE   # or set SHELL")
+                }
+                _ => None,
             };
-            output::error_in_lines(&error, Some(hint));
+            output::error_in_lines(&error, hint);
             NOTHING
         }
     }

@@ -70,22 +70,44 @@ pub(super) enum ScopeError {
 
 impl ScopeError {
     pub(super) fn refusal(&self) -> Refusal {
-        let (class, hint) = match self {
-            Self::NotHere(_) => ("not-here", Some("palisade scope status")),
-            Self::Programs(_) => ("programs", Some("sudo palisade scope clear")),
-            Self::NoProcess(_) => ("no-process", Some("ps -e")),
-            Self::NotYours { .. } => ("not-yours", Some("run this command again with sudo")),
-            Self::Vital { .. } => ("vital", Some("palisade scope mark --verdict watch PID")),
-            Self::Taken { .. } => ("taken", Some("palisade scope list")),
-            Self::Inside(_) => ("inside", Some("run this command outside of the scope")),
-            Self::NoScope(_) => ("no-scope", Some("palisade scope list")),
-            Self::TooMany(_) | Self::Full => ("too-many", Some("palisade scope clear SCOPE")),
-            Self::LineInGroup => ("cgroup", Some("sudo palisade scope depth propagate_on_fork")),
-            Self::RootOnly => ("root-only", Some("run this command again with sudo")),
-            Self::CantRefuse(_) => (CANT_REFUSE, Some("palisade scope run --verdict kill -- COMMAND")),
-            Self::Deaf => ("deaf", Some("sudo palisade scope profile strict")),
-            Self::Group(_) => ("cgroup", Some("sudo palisade scope depth propagate_on_fork")),
-        };
-        Refusal { class: class.into(), message: self.to_string(), hint: hint.map(str::to_owned) }
+        Refusal { class: self.class().into(), message: self.to_string(), hint: Some(self.hint()) }
+    }
+
+    const fn class(&self) -> &'static str {
+        match self {
+            Self::NotHere(_) => "not-here",
+            Self::Programs(_) => "programs",
+            Self::NoProcess(_) => "no-process",
+            Self::NotYours { .. } => "not-yours",
+            Self::Vital { .. } => "vital",
+            Self::Taken { .. } => "taken",
+            Self::Inside(_) => "inside",
+            Self::NoScope(_) => "no-scope",
+            Self::TooMany(_) | Self::Full => "too-many",
+            Self::LineInGroup | Self::Group(_) => "cgroup",
+            Self::RootOnly => "root-only",
+            Self::CantRefuse(_) => CANT_REFUSE,
+            Self::Deaf => "deaf",
+        }
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            Self::NotHere(_) => "palisade scope status".to_owned(),
+            Self::Programs(_) => "sudo palisade scope clear".to_owned(),
+            Self::NoProcess(_) => "ps -e".to_owned(),
+            Self::NotYours { .. } | Self::RootOnly => "run this command again with sudo".to_owned(),
+            Self::Vital { pid } => format!("palisade scope mark --verdict watch {pid}"),
+            Self::Taken { .. } | Self::NoScope(_) => "palisade scope list".to_owned(),
+            Self::Inside(_) => "run this command outside of the scope".to_owned(),
+            Self::TooMany(_) | Self::Full => {
+                "palisade scope clear SCOPE   # palisade scope list shows them".to_owned()
+            }
+            Self::LineInGroup | Self::Group(_) => "sudo palisade scope depth propagate_on_fork".to_owned(),
+            Self::CantRefuse(_) => {
+                "palisade scope run --verdict kill -- COMMAND…   # kills instead of refusing".to_owned()
+            }
+            Self::Deaf => "sudo palisade scope profile strict".to_owned(),
+        }
     }
 }

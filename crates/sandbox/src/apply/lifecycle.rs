@@ -67,8 +67,11 @@ impl LifecycleError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Locked { .. } => "end the other sandbox, or use another home: --home-name NAME".to_owned(),
-            Self::Lock { .. } => "--home none   # an empty home".to_owned(),
+            Self::Locked { .. } => {
+                "palisade open --home-name NAME …   # another home; or end the other sandbox: palisade ps"
+                    .to_owned()
+            }
+            Self::Lock { .. } => "palisade open --home none …   # an empty home".to_owned(),
             Self::Start { .. } | Self::Failed { .. } => {
                 "palisade profile show NAME   # shows its hooks; may_fail = true ignores a failure".to_owned()
             }

@@ -266,12 +266,16 @@ impl PlanError {
             Self::Walk { .. } => "name a directory nearer to the files, such as ./src/**/*.key".to_owned(),
             Self::OwnPlace { .. } => "name the directories below it that the command needs".to_owned(),
             Self::WorkingDirectory { .. } => "palisade run --cwd DIRECTORY -- COMMAND…".to_owned(),
-            Self::NotInstalled { package: Some(package), .. } => {
-                format!("apt install {package}   # or say where it is: palisade open --program PATH …")
+            Self::NotInstalled { profile, package: Some(package), .. } => {
+                format!(
+                    "sudo apt install {package}   # or say where it is: palisade open --program PATH {}",
+                    quoted(profile)
+                )
             }
-            Self::NotInstalled { package: None, .. } => {
-                "say where it is: palisade open --program PATH …".to_owned()
-            }
+            Self::NotInstalled { profile, package: None, .. } => format!(
+                "palisade open --program PATH {}   # where it is on this host, once it is installed",
+                quoted(profile)
+            ),
             Self::Required { .. } => {
                 "make the path exist, or remove it from `require`: palisade profile edit PROFILE".to_owned()
             }
