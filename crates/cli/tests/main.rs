@@ -33,6 +33,7 @@ mod fidelity;
 mod grants;
 mod guard;
 mod harmless;
+mod hints;
 mod hot_path;
 mod ids;
 mod import;
