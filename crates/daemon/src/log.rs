@@ -108,7 +108,7 @@ fn tell_terminal(terminal: &str, event: &Event, tries: &mut u32) {
     let what = if event.operation == Operation::Execute { "execute" } else { "open" };
     let (rule, path) = (event.decided_by(), event.object.to_string());
     let (rule, path) = (shown(&rule), shown(&path));
-    let word = palisade_text::quoted(&path);
+    let word = palisade_text::quoted(&path.to_string());
     let text =
         format!("\r\npalisade: refused to {what} {path} ({rule})\r\nhint: palisade guard explain {word}\r\n");
     // Repeat, because the shell prints its own message at the same time, and the kernel lets only one of them write. But
