@@ -11,7 +11,7 @@ use palisade_host::birth::Birth;
 use palisade_host::places::Places;
 use palisade_policy::rights::RightsText;
 use palisade_text::Show as _;
-use rustix::fs::{FileType, lstat};
+use rustix::fs::{AtFlags, CWD, FileType, Timespec, Timestamps, UTIME_NOW, lstat, utimensat};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -19,6 +19,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// The time of the call.
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
 /// What identifies a project.
 const PROJECT: &str = "project";
 /// The hash of a set's rights, without the network and what is shown of the system.
@@ -66,7 +68,14 @@ impl Store {
         let projects = facts.projects();
         make_directory(&projects)?;
         let store = Self { directory: make(&projects, &identity)? };
-        provide(&store.directory.join(PROJECT), &identity)?;
+        let file = store.directory.join(PROJECT);
+        if provide(&file, &identity)? {
+            projects::trim(&projects);
+        } else {
+            // The time of its last use. A plan is made at least every two months.
+            let now = Timestamps { last_access: NOW, last_modification: NOW };
+            let _used_at_an_unknown_time = utimensat(CWD, &file, &now, AtFlags::SYMLINK_NOFOLLOW);
+        }
         Ok(store)
     }
 

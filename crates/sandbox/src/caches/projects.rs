@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lists and removes the caches of projects.
+//! Lists and removes the caches of projects, and keeps their number within bounds.
 //!
 //! Programs inside may have made any file there. Every directory is opened below the one before, so that no link is
 //! followed.
@@ -9,12 +9,20 @@ use palisade_host::birth::Birth;
 use palisade_host::places::Places;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, chmod, openat, statat, unlinkat};
 use rustix::io::Errno;
+use std::cell::Cell;
 use std::ffi::{CStr, OsStr};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
+/// The most projects whose caches are kept. Beyond this those that were used longest ago are removed.
+const MOST: usize = 512;
+/// How long the caches of a project are kept that is no longer used.
+const OLDEST: Duration = Duration::from_secs(90 * 24 * 3600);
+/// The most files that one launch removes, so that the launch isn't held up: 10 ms. Later launches remove the rest.
+const AT_ONCE: u32 = 2000;
 /// Directories are open from the top to where the work is, and a process may open 1,024 files.
 const DEEPEST: u32 = 400;
 
@@ -51,7 +59,7 @@ pub fn list(places: &Places) -> std::io::Result<Vec<Project>> {
         let is_same =
             |birth| std::fs::read(directory.join(PROJECT)).is_ok_and(|text| text == identity(&path, birth));
         let gone = !Birth::of(&path).is_ok_and(is_same);
-        let size = Work::Measure.on(CWD, &directory)?;
+        let size = Work::Measure.on(&directory)?;
         projects.push(Project { path, gone, size, directory });
     }
     projects.sort_by(|a, b| a.path.cmp(&b.path));
@@ -64,9 +72,46 @@ impl Project {
     /// # Errors
     /// When something can't be removed.
     pub fn remove(&self) -> std::io::Result<()> {
-        Work::Remove.on(CWD, &self.directory)?;
-        std::fs::remove_dir(&self.directory)
+        remove(&self.directory, &Cell::new(u32::MAX))
     }
+}
+
+/// Removes the caches of projects that weren't used for long, and of the oldest ones if there are too many.
+///
+/// No project's path is looked at: its file system may not answer.
+pub(super) fn trim(projects: &Path) {
+    trim_to(projects, MOST, &Cell::new(AT_ONCE));
+}
+
+fn trim_to(projects: &Path, most: usize, left: &Cell<u32>) {
+    let used = |directory: PathBuf| {
+        // A launch that makes the directory at this time hasn't written the file yet.
+        let file =
+            directory.join(PROJECT).symlink_metadata().or_else(|_missing| directory.symlink_metadata());
+        Some((file.ok()?.modified().ok()?, directory))
+    };
+    let entries = std::fs::read_dir(projects).into_iter().flatten().flatten();
+    let mut all: Vec<(SystemTime, PathBuf)> = entries.filter_map(|entry| used(entry.path())).collect();
+    all.sort();
+    let now = SystemTime::now();
+    let too_many = all.len().saturating_sub(most);
+    for (number, (used, directory)) in all.iter().enumerate() {
+        let is_old = now.duration_since(*used).is_ok_and(|age| age > OLDEST);
+        if (number < too_many || is_old) && is_ours(directory).is_ok() {
+            // Another launch may remove it, too. One that can't be removed doesn't keep the others.
+            let _removed = remove(directory, left);
+        }
+        if left.get() == 0 {
+            break;
+        }
+    }
+}
+
+/// Removes a directory with everything in it, but no more files than are `left`.
+fn remove(directory: &Path, left: &Cell<u32>) -> std::io::Result<()> {
+    Work::Remove(left).on(directory)?;
+    let _missing = std::fs::remove_file(directory.join(PROJECT));
+    std::fs::remove_dir(directory)
 }
 
 /// The path in the text that identifies a project: everything before the last line.
@@ -77,17 +122,17 @@ fn path_of(text: &[u8]) -> Option<PathBuf> {
 }
 
 #[derive(Clone, Copy)]
-enum Work {
+enum Work<'l> {
     /// Add up the sizes.
     Measure,
-    /// Remove everything in it.
-    Remove,
+    /// Remove everything in it, up to this number of names.
+    Remove(&'l Cell<u32>),
 }
 
-impl Work {
+impl Work<'_> {
     /// Does the work below a directory, and returns the bytes that it takes or took.
-    fn on(self, above: BorrowedFd<'_>, path: &Path) -> std::io::Result<u64> {
-        let directory = self.open(above, path.as_os_str(), 0)?;
+    fn on(self, path: &Path) -> std::io::Result<u64> {
+        let directory = self.open(CWD, path.as_os_str(), 0)?;
         Ok(self.in_directory(&directory, 0)?)
     }
 
@@ -98,7 +143,7 @@ impl Work {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match (openat(above, name, OFlags::RDONLY | flags, Mode::empty()), self) {
             // Module caches are read-only, so that nobody changes them by mistake.
-            (Ok(_) | Err(Errno::ACCESS), Self::Remove) => {
+            (Ok(_) | Err(Errno::ACCESS), Self::Remove(_)) => {
                 let known = openat(above, name, OFlags::PATH | flags, Mode::empty())?;
                 chmod(format!("/proc/self/fd/{}", known.as_raw_fd()), Mode::RWXU)?;
                 openat(above, name, OFlags::RDONLY | flags, Mode::empty())
@@ -115,7 +160,9 @@ impl Work {
         while let Some(entry) = entries.next() {
             let entry = entry?;
             let name = entry.file_name();
-            if name != c"." && name != c".." {
+            // What identifies the project, and says when it was used, is removed last.
+            let is_last = depth == 0 && name.to_bytes() == PROJECT.as_bytes();
+            if name != c"." && name != c".." && !is_last {
                 size += self.on_entry(directory.as_fd(), name, depth)?;
             }
         }
@@ -138,7 +185,8 @@ impl Work {
                 Err(errno) => return Err(errno),
             }
         }
-        if matches!(self, Self::Remove) {
+        if let Self::Remove(left) = self {
+            left.set(left.get().checked_sub(1).ok_or(Errno::AGAIN)?);
             let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
             unlinkat(above, name, flags)?;
         }
@@ -191,6 +239,36 @@ mod tests {
         assert!(!directory.exists());
         assert_eq!(fs::read_to_string(victim.path().join("file")).unwrap(), "kept");
         fs::remove_dir(path).unwrap();
+    }
+
+    #[test]
+    fn the_oldest_are_removed_little_by_little() {
+        let projects = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        let make = |name: &str, days: u64, files: u32| {
+            let directory = projects.path().join(name);
+            fs::create_dir_all(directory.join("set/files")).unwrap();
+            (0..files).for_each(|file| fs::write(directory.join(format!("set/files/{file}")), "").unwrap());
+            let file = fs::File::create(directory.join(PROJECT)).unwrap();
+            file.set_modified(now - Duration::from_secs(days * 24 * 3600)).unwrap();
+        };
+        make("old", 91, 20);
+        (1..=5).for_each(|days| make(&days.to_string(), days, 3));
+        let left = || {
+            let mut names: Vec<_> =
+                fs::read_dir(projects.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+            names.sort();
+            names
+        };
+        // What one launch may remove isn't enough for the old one.
+        trim_to(projects.path(), 4, &Cell::new(10));
+        assert!(left().contains(&"old".into()) && left().len() == 6);
+        for _launch in 0..5 {
+            trim_to(projects.path(), 4, &Cell::new(10));
+        }
+        assert_eq!(left(), ["1", "2", "3", "4"]);
+        trim_to(projects.path(), 4, &Cell::new(1000));
+        assert_eq!(left().len(), 4);
     }
 
     #[test]
