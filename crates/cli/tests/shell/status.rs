@@ -152,6 +152,11 @@ fn an_editor_has_the_rows_above() {
         rows[22].contains("-- INSERT --") && rows[23].contains("| guard")
     });
     screen.keys("one\rtwo\x1b");
+    // An editor that is resized while it reads keys may lose some.
+    screen.wait_until("the text", |screen| {
+        let rows: Vec<String> = screen.rows(0, 80).collect();
+        rows[1].trim() == "two" && !rows[22].contains("INSERT")
+    });
     for (columns, rows) in [(70, 20), (100, 30)] {
         screen.resize(columns, rows);
         screen.wait_until("the new size", |screen| {
