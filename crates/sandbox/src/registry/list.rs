@@ -216,19 +216,28 @@ impl Look<'_> {
                     self.pauses -= 1;
                     std::thread::sleep(PAUSE);
                 }
-                Content::Record(record) if left(&record) != Left::Nothing => {
-                    // Its processes belong to another PID namespace. It is shown if its process seems to live.
-                    if left(&record) == Left::Something || process::lives(record.last(), record.written) {
-                        self.add(&record, false);
+                Content::Record(record) => {
+                    // Asked once: the process may end at any moment, and an entry is either listed or removed.
+                    match left(&record) {
+                        Left::Nothing => self.forget(slot, &bytes[..read])?,
+                        Left::Something => self.add(&record, false),
+                        // Its processes belong to another PID namespace. It is shown if its process seems to live.
+                        Left::Unknown if process::lives(record.last(), record.written) => {
+                            self.add(&record, false)
+                        }
+                        Left::Unknown => {}
                     }
                     return Ok(());
                 }
-                Content::Record(_) | Content::Garbage => {
-                    self.listed.removed += usize::from(self.own && self.remove(slot, &bytes[..read])?);
-                    return Ok(());
-                }
+                Content::Garbage => return self.forget(slot, &bytes[..read]),
             }
         }
+        Ok(())
+    }
+
+    /// Removes an entry of a launch that has ended, if the file is the user's own.
+    fn forget(&mut self, slot: u64, seen: &[u8]) -> Result<(), Errno> {
+        self.listed.removed += usize::from(self.own && self.remove(slot, seen)?);
         Ok(())
     }
 

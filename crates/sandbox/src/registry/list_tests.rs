@@ -115,6 +115,26 @@ fn a_killed_launchers_sandbox_is_seen_until_its_init_has_ended() {
 }
 
 #[test]
+fn an_entry_whose_process_ends_meanwhile_is_listed_or_removed() {
+    let registry = Registry::new();
+    for nth in 0..20 {
+        let init = Living::new();
+        let entries = 300;
+        for slot in 0..entries {
+            registry.leave(slot, &record(NOBODY, Some(init.pid())));
+        }
+        let (listed, removed) = std::thread::scope(|scope| {
+            let look = scope.spawn(|| registry.counts());
+            std::thread::sleep(Duration::from_micros(200 * nth));
+            init.end();
+            look.join().unwrap()
+        });
+        assert_eq!(u64::try_from(listed + removed).unwrap(), entries);
+        assert_eq!(registry.counts(), (0, listed));
+    }
+}
+
+#[test]
 fn a_command_without_init_is_seen_until_it_has_ended() {
     let (registry, command) = (Registry::new(), Living::new());
     registry.leave(0, &record(command.pid(), None));
