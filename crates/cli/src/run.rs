@@ -18,6 +18,7 @@ use palisade_sandbox::apply::monitor::Outcome;
 use palisade_sandbox::apply::start::{self, Invocation, LaunchEvent, Report, Running};
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
+use palisade_sandbox::layers::LayerError;
 use palisade_sandbox::learned::kernel::Learner;
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::cache::Key;
@@ -140,7 +141,14 @@ impl RunError {
     }
 
     pub(crate) fn say(&self) {
-        output::error(self, self.hint().as_deref());
+        let hint = self.hint();
+        match self {
+            // It shows the lines of the file that are wrong.
+            Self::Planning(PlanningError::Layer(LayerError::Parse { .. })) => {
+                output::error_in_lines(self, hint.as_deref());
+            }
+            _ => output::error(self, hint.as_deref()),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! Tests invalid requests: the exit code of the error class, a message that names operation, object and
 //! cause, a hint, and no started command. For a broken environment: `bad_surroundings.rs`.
 
+use crate::support::job::Run;
 use crate::support::{self, Place, everybody, job};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,11 +17,12 @@ fn run(place: &Place, words: &[&str]) -> support::Run {
 const NEVER: [&str; 3] = ["sh", "-c", "touch started"];
 
 /// It is refused with 125, saying `words` and what to do; nothing has been started.
-fn refused(place: &Place, options: &[&str], words: &[&str]) {
+fn refused(place: &Place, options: &[&str], words: &[&str]) -> Run {
     let run = place.run(options, &NEVER);
     run.refused(125, words).with_hint();
     assert!(!place.work.join("started").exists(), "started with {options:?}");
     place.assert_all_dead();
+    run
 }
 
 #[test]
@@ -169,7 +171,9 @@ fn profiles_that_are_none() {
             ("schema = 1\n[locked.network]\nmode = \"host\"\n", "locked"),
         ] {
             std::fs::write(&profile, content).unwrap();
-            refused(&place, &["--profile", name], &["profile.toml", word]);
+            let run = refused(&place, &["--profile", name], &["profile.toml", word]);
+            // The wrong line is shown on a line of its own.
+            assert!(run.err.lines().count() > 5 && !run.err.contains("\\n"), "{run:?}");
         }
         std::fs::write(&profile, [0xff, 0xfe, 0]).unwrap();
         place.run(&["--profile", name], &NEVER).refused(125, &["profile.toml", "UTF-8"]);

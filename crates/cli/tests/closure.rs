@@ -2,6 +2,7 @@
 //! Tests the view `closure`: it shows a program's own files, and nothing else of the host.
 
 use crate::support::{Place, everybody, has, job, ordinary};
+use std::ffi::OsStr;
 use std::path::Path;
 
 const CLOSURE: &[&str] = &["--quiet", "--view", "closure"];
@@ -71,6 +72,36 @@ fn what_a_script_names_is_there() {
         let run = place.run(&["--view", "closure", "--dry-run"], &["./script"]);
         assert!(!place.work.join("executed").exists());
         assert!(run.ok().contains("/usr/bin/wc") && !run.out.contains("/usr/bin/sed"), "{run:?}");
+    }
+}
+
+/// Agents and other tools are installed in the home, and their profiles have a private home.
+#[test]
+fn a_program_in_the_home_has_its_name_in_a_private_home() {
+    for place in everybody() {
+        let script = "#!/bin/sh\necho $0; ls -A ~/.local/bin ~/.local/share/tool/v1\n";
+        place.write(".local/share/tool/v1/tool", script);
+        place.outside(
+            "mkdir ~/.local/bin; ln -s ../share/tool/v1/tool ~/.local/bin/tool; cd ~/.local/share/tool/v1; \
+             chmod 755 tool; echo 1 >other",
+        );
+        for view in ["closure", "system"] {
+            let profile = format!(
+                "schema = 1\n[filesystem]\nview = \"{view}\"\n[program]\npath = \"tool\"\n[home]\npolicy = \"private\"\n[closure]\nprograms = [\"ls\"]\n"
+            );
+            let profile = place.write(&format!("{view}.toml"), profile);
+            let path = format!("{}/.local/bin", place.home.display());
+            // The second launch has a kept plan, and finds the mount points that the first one made.
+            for _ in 0..2 {
+                let mut open = place.command(place.binary());
+                open.args([OsStr::new("open"), profile.as_os_str()])
+                    .env("PATH", format!("{path}:/usr/bin:/bin"));
+                let found = job::finish(&mut open);
+                assert_eq!(found.ok().lines().next().unwrap(), format!("{path}/tool"), "{found:?}");
+                assert_eq!(found.out.matches("\ntool\n").count(), 2, "{found:?}");
+                assert!(!found.out.contains("other"), "{found:?}");
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::plan::{Bind, Origin, Plan, Step as PlanStep};
 use palisade_sys::launch::{Failure, Step};
 pub use palisade_text::quoted;
 use rustix::io::Errno;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A launch failed; no process of it is left.
 #[derive(Debug, thiserror::Error)]
@@ -266,8 +266,9 @@ fn interpreter(command: &str) -> Option<String> {
 
 /// Whether the plan shows the host's file of this command.
 fn is_shown(plan: &Plan<'_>, command: &str) -> bool {
-    std::fs::canonicalize(command)
-        .is_ok_and(|path| matches!(inside::look(plan, &path).seen, Seen::Host { .. }))
+    let is_it =
+        |real: &Path| matches!(inside::look(plan, real).seen, Seen::Host { path, .. } if path == real);
+    std::fs::canonicalize(command).is_ok_and(|real| is_it(&real))
 }
 
 /// What a step does, as a verb phrase.

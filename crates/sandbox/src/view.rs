@@ -70,7 +70,10 @@ pub(crate) fn compose(
     match (facts.package(), view) {
         (Some(package), _) => package::view::compose(tree, facts, package, network)?,
         (None, View::Closure) => later = closure::compose(tree, facts, network, more, notes)?,
-        (None, View::System) => system(tree, facts)?,
+        (None, View::System) => {
+            system(tree, facts)?;
+            later = closure::of_application(facts, more);
+        }
         (None, View::Host) => host(tree)?,
     }
     private_places(tree, facts, view)?;

@@ -165,6 +165,19 @@ pub(crate) fn alone(tree: &mut Tree<'_>, facts: &Facts, program: &Path) -> Resul
     show(tree, facts, Path::new("/etc/ld.so.cache")).map(drop)
 }
 
+/// The user's files that an application's program needs. An application's home is private, and its program may be
+/// installed in the user's home. A program that isn't found is reported when it is started.
+pub(crate) fn of_application(facts: &Facts, more: &More) -> Vec<PathBuf> {
+    let Some(program) = facts.command.first().filter(|_| !facts.prefix.is_empty()) else { return Vec::new() };
+    let Ok(needs) = find(facts, program, more) else { return Vec::new() };
+    let files = needs.programs.into_iter().chain(needs.libraries).chain(needs.files);
+    let own: Vec<PathBuf> = files.filter(|path| !is_of_system(facts, path)).collect();
+    for path in &own {
+        facts.depends_on(path, true);
+    }
+    own
+}
+
 /// Shows needed files in places that the view makes private, unless they are visible already or the policy hides them.
 pub(crate) fn user_toolchains(
     tree: &mut Tree<'_>,
@@ -174,7 +187,7 @@ pub(crate) fn user_toolchains(
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(), PlanError> {
     for path in paths {
-        if tree.host_path(&tree.resolve(path)).is_some() {
+        if is_visible(tree, facts, &tree.resolve(path)) {
             continue;
         }
         let real = facts.names.canonical(path).unwrap_or_else(|| path.clone());
@@ -233,11 +246,23 @@ fn find(facts: &Facts, command: &OsStr, more: &More) -> Result<Needs, PlanError>
 /// `None` if the target doesn't exist.
 fn show(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<Option<PathBuf>, PlanError> {
     let Some(at) = links(tree, facts, path)? else { return Ok(None) };
-    if tree.host_path(&at).is_none() {
-        // The builder opens files that aren't the system's before the walls are up, while it may.
-        tree.show(&at, &at, if is_of_system(facts, &at) { SYSTEM } else { USERS })?;
+    // The builder opens files that aren't the system's before the walls are up, while it may.
+    let kind = if is_of_system(facts, &at) { SYSTEM } else { USERS };
+    if !is_visible(tree, facts, &at) {
+        tree.show(&at, &at, kind)?;
+    }
+    // A private home outlives the launch, so no link is made in it. The target is mounted at the link's path, too.
+    let name = tree.resolve(path);
+    if tree.host_path(&name).is_some() && !is_visible(tree, facts, &name) {
+        tree.show(&at, &name, kind)?;
     }
     Ok(Some(at))
+}
+
+/// Whether a path inside shows a file of the host. A private home or a cache holds the sandbox's own files.
+fn is_visible(tree: &Tree<'_>, facts: &Facts, path: &Path) -> bool {
+    let own = |host: PathBuf| facts.kept_trees().iter().any(|kept| host.starts_with(kept));
+    tree.host_path(path).is_some_and(|host| !own(host))
 }
 
 /// Makes the links on a path, unless they are visible already. Returns the target, if it exists.
