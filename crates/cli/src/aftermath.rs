@@ -99,10 +99,44 @@ pub(crate) fn removed(
     ))
 }
 
+/// Programs that change the host or its users, which no option permits.
+const OF_THE_HOST: [(&[&str], &str); 4] = [
+    (&["sudo", "su", "doas", "pkexec", "runuser"], "no process in a sandbox becomes another user"),
+    (
+        &["apt", "apt-get", "aptitude", "dpkg", "dnf", "yum", "zypper", "pacman", "apk", "snap"],
+        "the host's packages aren't reachable in a sandbox",
+    ),
+    (
+        &["docker", "docker-compose"],
+        "the Docker daemon isn't reachable in a sandbox, because it gives its users the rights of root",
+    ),
+    (&["systemctl", "journalctl", "service"], "the host's services aren't reachable in a sandbox"),
+];
+
+/// The line about a command that can do its job only outside. `None`: it isn't one of these.
+pub(crate) fn of_the_host(command: &[OsString]) -> Option<String> {
+    let program = Path::new(command.first()?).file_name()?.to_str()?;
+    let (_names, why) = OF_THE_HOST.iter().find(|(names, _why)| names.contains(&program))?;
+    let words: Vec<String> = command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+    Some(format!("{why}; hint: {}   # outside of the sandbox", words.join(" ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use palisade_policy::merge;
+
+    #[test]
+    fn commands_of_the_host_are_repeated_for_a_shell() {
+        let said = |command: &[&str]| of_the_host(&command.iter().map(OsString::from).collect::<Vec<_>>());
+        assert_eq!(
+            said(&["/usr/bin/apt-get", "install", "a b"]).unwrap(),
+            "the host's packages aren't reachable in a sandbox; hint: \
+             /usr/bin/apt-get install 'a b'   # outside of the sandbox"
+        );
+        assert!(said(&["sudo", "true"]).unwrap().starts_with("no process"));
+        assert_eq!((said(&["sudoku"]), said(&[])), (None, None));
+    }
 
     fn said(paths: &[&str]) -> String {
         let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();

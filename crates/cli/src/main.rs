@@ -241,6 +241,15 @@ fn suggest(command: &[OsString], verb: &[&str]) {
     }
 }
 
+/// Parses the words behind the program's name.
+fn parse(arguments: &[OsString]) -> Result<(clap::ArgMatches, Cli), clap::Error> {
+    let command = <Cli as clap::CommandFactory>::command();
+    let named = std::iter::once(OsString::from("palisade")).chain(arguments.iter().cloned());
+    let matches = command.try_get_matches_from(named)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    Ok((matches, cli))
+}
+
 /// Handles everything except a launch with a kept plan.
 fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     if let Some(code) = attendance(arguments) {
@@ -251,13 +260,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         None => (None, Cow::Borrowed(arguments)),
     };
     let arguments: &[OsString] = &arguments;
-    let command = <Cli as clap::CommandFactory>::command();
-    let named = std::iter::once(OsString::from("palisade")).chain(arguments.iter().cloned());
-    let parsed = command.try_get_matches_from(named).and_then(|matches| {
-        let cli = Cli::from_arg_matches(&matches)?;
-        Ok((matches, cli))
-    });
-    let (matches, cli) = match parsed {
+    let (matches, cli) = match parse(arguments) {
         Ok(parsed) => parsed,
         Err(error) => {
             say_usage(&error, arguments);

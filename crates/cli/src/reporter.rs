@@ -220,6 +220,9 @@ impl<'c> Reporter<'c> {
         if let Some(text) = aftermath::removed(&plan.environment, &inherited, &program) {
             output::note(&text);
         }
+        if let Some(text) = aftermath::of_the_host(self.command) {
+            return output::note(&text);
+        }
         // A script that tests something fails all the time, so only a person is told.
         let predicate = Path::new(&*program)
             .file_name()

@@ -9,6 +9,7 @@ use crate::scan::{self, Presentation};
 use crate::trace::{self, Trace};
 use clap::ArgMatches;
 use palisade::PlanningError;
+use palisade::explanation::CommandExplanation;
 use palisade::plan_file::{self, PlanFileError};
 use palisade_events::{JsonLines, Sink};
 use palisade_package::error::PackageError;
@@ -30,7 +31,7 @@ use palisade_sandbox::view::closure;
 use rustix::io::Errno;
 use serde::Serialize;
 use std::borrow::Cow;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -69,7 +70,7 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
         Ok(code) => Some(code),
         // What it mounts has changed: plan again.
         Err(error) if error.is_stale() => None,
-        Err(error) => Some(fail(&error)),
+        Err(error) => Some(fail_to_run(&error, arguments)),
     }
 }
 
@@ -86,8 +87,29 @@ pub(crate) fn run(options: &RunOptions, matches: &ArgMatches, arguments: &[OsStr
             0
         }
         Ok(plan) => apply(&plan, &options.command(), presentation, begun, false, &mut |_happening| {})
-            .unwrap_or_else(|error| fail(&error)),
+            .unwrap_or_else(|error| fail_to_run(&error, arguments)),
     }
+}
+
+/// As [`fail`]. If the command exists but isn't visible inside, the hint is the option that shows it.
+fn fail_to_run(error: &StartError, arguments: &[OsString]) -> u8 {
+    let hint = permit(error, arguments).or_else(|| error.hint());
+    output::error(error, hint.as_deref());
+    error.exit_code()
+}
+
+/// The option that makes a command visible inside, as `palisade explain` finds it.
+fn permit(error: &StartError, arguments: &[OsString]) -> Option<String> {
+    let (StartError::NotFound { command } | StartError::NoInterpreter { command, .. }) = error else {
+        return None;
+    };
+    let (matches, cli) = crate::parse(arguments).ok()?;
+    let (crate::Verb::Run(options), Some((_run, matches))) = (cli.verb, matches.subcommand()) else {
+        return None;
+    };
+    let situation = options.request(matches).ok()?.settle().ok()?;
+    let permit = CommandExplanation::of(&situation, OsStr::new(command)).ok()?.permit?;
+    Some(format!("{}…", permit.strip_suffix("-- COMMAND…")?))
 }
 
 /// Why no plan could be made.

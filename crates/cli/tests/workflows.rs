@@ -1,23 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests that what people do in a project directory works in a sandbox at first try, or after the option that the refusal
-//! names. `workflows.toml` has the cases.
+//! names. `workflows/rows.txt` lists the workflows, and `workflows/*.toml` have the cases.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{self, Place, Run, everybody, has, job, ordinary};
 use serde::Deserialize;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Cases {
     workflow: Vec<Workflow>,
+}
+
+/// All cases, from the files `workflows/*.toml`.
+fn cases() -> Vec<Workflow> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workflows");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    let read = |path: PathBuf| {
+        let cases: Cases = toml::from_str(&std::fs::read_to_string(&path).unwrap())
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        cases.workflow
+    };
+    files.into_iter().flat_map(read).collect()
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Workflow {
     name: String,
+    /// The rows of `rows.txt` that it tries.
+    rows: Vec<String>,
     #[serde(default)]
     needs: Vec<String>,
     #[serde(default)]
@@ -27,6 +49,20 @@ struct Workflow {
     #[serde(default)]
     options: Vec<String>,
     command: String,
+    /// The command isn't a line of shell. A word may begin with the home's tilde.
+    #[serde(default)]
+    direct: bool,
+    /// What is typed inside instead, with `palisade`, if it isn't the command after `palisade run`.
+    typed: Option<String>,
+    /// Variables.
+    #[serde(default)]
+    environment: BTreeMap<String, String>,
+    /// A line of shell that runs outside at the same time.
+    beside: Option<String>,
+    /// A server that runs outside meanwhile.
+    server: Option<String>,
+    /// The command runs at a terminal, where these keys are pressed one after the other.
+    keys: Option<Vec<String>>,
     /// Further launches in the same directory, each with options of its own.
     #[serde(default)]
     then: Vec<Launch>,
@@ -59,11 +95,6 @@ impl Registries {
         BufReader::new(server.stdout.take().unwrap()).read_line(&mut port).unwrap();
         Self { server, port: port.trim().to_owned() }
     }
-
-    /// A text of a case with the registries' port.
-    fn fill(&self, text: &str) -> String {
-        text.replace("@PORT@", &self.port)
-    }
 }
 
 impl Drop for Registries {
@@ -76,21 +107,121 @@ impl Drop for Registries {
 
 /// The directories of Go and of a user's Rust come after those of the system.
 fn path(place: &Place) -> String {
-    format!("{}:/usr/local/go/bin:{}/.cargo/bin", support::PATH, place.home.display())
+    let home = place.home.display();
+    format!("{}:/usr/local/go/bin:{home}/.cargo/bin:{home}/bin", support::PATH)
 }
 
 /// Downloads of the control, which would make the launch inside easier.
-const FORGET: &str =
-    "chmod -R u+w ~/go 2>/dev/null; rm -rf ~/go ~/.npm ~/.cache/pip ~/.cache/go-build ~/.cargo/registry";
+const FORGET: &str = "chmod -R u+w ~/go 2>/dev/null; rm -rf ~/go ~/.npm ~/.cache/* ~/.cargo/registry ~/.m2/repository \
+                      ~/.gradle ~/.local/share/pnpm ~/.local/pipx ~/.local/share/pipx";
+
+/// A port on which no process listens.
+fn free_port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+/// A try of a workflow, outside or inside.
+struct Trial<'t> {
+    case: &'t Workflow,
+    place: &'t Place,
+    directory: PathBuf,
+    /// What the case's texts stand for.
+    stands_for: [(&'static str, String); 3],
+}
+
+impl Trial<'_> {
+    fn fill(&self, text: &str) -> String {
+        self.stands_for.iter().fold(text.to_owned(), |text, (name, what)| text.replace(name, what))
+    }
+
+    fn shell(&self, line: &str) -> Command {
+        let mut shell = self.place.command("sh");
+        shell.args(["-c", &self.fill(line)]);
+        shell
+    }
+
+    /// Runs a command, at a terminal if there are `keys`.
+    fn run(&self, mut command: Command, keys: Option<&[String]>) -> Run {
+        if keys.is_some() {
+            let line = support::terminal::words(&command);
+            command = self.place.command("script");
+            command.args(["-qefc", &format!("stty rows 24 cols 80; exec {line}"), "/dev/null"]);
+            command.env("TERM", "xterm").stdin(Stdio::piped());
+        } else {
+            command.stdin(Stdio::null());
+        }
+        command.current_dir(&self.directory).env("PATH", path(self.place));
+        command.envs(self.case.environment.iter().map(|(name, value)| (name, self.fill(value))));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let terminal = child.stdin.take();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let Some(mut terminal) = terminal else { return };
+                for key in keys.into_iter().flatten() {
+                    std::thread::sleep(Duration::from_millis(500));
+                    // The command may have ended.
+                    let _pressed = terminal.write_all(key.as_bytes());
+                }
+                std::thread::sleep(Duration::from_millis(500));
+            });
+            job::wait(child)
+        })
+    }
+
+    /// As [`run`](Self::run), with what else the case runs meanwhile.
+    fn run_all(&self, command: Command) -> Run {
+        let case = self.case;
+        let server = case.server.as_ref().map(|line| {
+            let mut server = self.shell(&format!("exec {line}"));
+            server.current_dir(&self.directory).env("PATH", path(self.place));
+            server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            Server(server.spawn().unwrap())
+        });
+        let (run, beside) = std::thread::scope(|scope| {
+            let beside = case.beside.as_ref().map(|line| scope.spawn(|| self.run(self.shell(line), None)));
+            (self.run(command, case.keys.as_deref()), beside.map(|beside| beside.join().unwrap()))
+        });
+        drop(server);
+        match beside {
+            Some(beside) if run.code == 0 && beside.code != 0 => beside,
+            _ => run,
+        }
+    }
+}
+
+/// A server, until this is dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ended = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
 
 impl Workflow {
-    /// Makes the project in `work/NAME`, and returns the directory in which the command runs.
-    fn project(&self, place: &Place, registries: &Registries, name: &str) -> PathBuf {
+    /// Makes the project in `work/NAME`.
+    fn trial<'t>(&'t self, place: &'t Place, registries: &Registries, name: &str) -> Trial<'t> {
+        let directory = place.work.join(name);
+        let home = place.home.to_str().unwrap().to_owned();
+        let stands_for = [("@PORT@", registries.port.clone()), ("@FREE@", free_port()), ("@HOME@", home)];
+        let mut trial = Trial { case: self, place, directory, stands_for };
+        let prepare = trial.fill(&self.prepare);
         place.outside(&format!(
-            "rm -rf ~/work/{name}; mkdir -p ~/work/{name}; cd ~/work/{name}; {}",
-            registries.fill(&self.prepare)
+            "chmod -R u+w ~/work/{name} 2>/dev/null; rm -rf ~/work/{name}; mkdir -p ~/work/{name}; cd ~/work/{name}; {prepare}"
         ));
-        place.work.join(name).join(&self.directory)
+        trial.directory.push(&self.directory);
+        trial
+    }
+
+    /// A command of this workflow: the words, or a shell with the line.
+    fn words(&self, trial: &Trial<'_>, line: &str) -> Vec<String> {
+        let line = trial.fill(line);
+        if !self.direct {
+            return vec!["sh".to_owned(), "-c".to_owned(), line];
+        }
+        let home = trial.place.home.to_str().unwrap();
+        line.split(' ').map(|word| word.replacen('~', home, usize::from(word.starts_with('~')))).collect()
     }
 
     /// The launches, the first of which gets `more` options.
@@ -102,30 +233,32 @@ impl Workflow {
 
     /// Runs the commands up to the first one that fails.
     fn outside(&self, place: &Place, registries: &Registries) -> Run {
-        let directory = self.project(place, registries, "outside");
+        let trial = self.trial(place, registries, "outside");
         let mut last = None;
-        for (_options, command) in self.launches(&[]) {
-            let mut shell = place.command("sh");
-            shell.args(["-c", &registries.fill(command)]).env("PATH", path(place));
-            let run = job::finish(shell.current_dir(&directory));
-            if last.insert(run).code != 0 {
+        for (_options, line) in self.launches(&[]) {
+            let words = self.words(&trial, line);
+            let mut command = place.command(&words[0]);
+            command.args(&words[1..]);
+            if last.insert(trial.run_all(command)).code != 0 {
                 break;
             }
         }
-        place.outside(FORGET);
         last.unwrap()
     }
 
     /// As [`outside`](Self::outside).
     fn inside(&self, place: &Place, registries: &Registries, more: &[&str]) -> Run {
-        let directory = self.project(place, registries, "inside");
+        let trial = self.trial(place, registries, "inside");
+        if let Some(typed) = &self.typed {
+            return trial.run_all(trial.shell(typed));
+        }
         let mut last = None;
-        for (options, command) in self.launches(more) {
-            let options: Vec<String> = options.iter().map(|option| registries.fill(option)).collect();
+        for (options, line) in self.launches(more) {
+            let options: Vec<String> = options.iter().map(|option| trial.fill(option)).collect();
             let options: Vec<&str> = options.iter().map(String::as_str).collect();
-            let mut palisade = place.palisade(&options, &["sh", "-c", &registries.fill(command)]);
-            let run = job::finish(palisade.current_dir(&directory).env("PATH", path(place)));
-            if last.insert(run).code != 0 {
+            let words = self.words(&trial, line);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            if last.insert(trial.run_all(place.palisade(&options, &words))).code != 0 {
                 break;
             }
         }
@@ -139,16 +272,30 @@ impl Workflow {
             shell.args(["-c", "command -v \"$0\"", program.as_str()]);
             job::finish(shell.env("PATH", path(place))).code == 0
         };
-        if let Some(program) = self.needs.iter().find(|program| !is_there(program)) {
+        let exists = |need: &&String| Path::new(need).is_absolute() && Path::new(need).exists();
+        if let Some(program) = self.needs.iter().find(|need| !is_there(need) && !exists(need)) {
             eprintln!("not tried: {}: no {program} here", self.name);
             return None;
         }
+        eprintln!("{}", self.name);
+        let began = Instant::now();
         let control = self.outside(place, registries);
+        let outside = began.elapsed();
+        place.outside(FORGET);
         if control.code != 0 {
             return Some(format!("the control failed: {control:?}"));
         }
+        let began = Instant::now();
         let inside = self.inside(place, registries, &[]);
-        let Some(hint) = &self.hint else {
+        report(&format!(
+            "{}\t{}\t{:.3}\t{:.3}\n",
+            place.name(),
+            self.name,
+            outside.as_secs_f64(),
+            began.elapsed().as_secs_f64()
+        ));
+        let home = place.home.to_str().unwrap();
+        let Some(hint) = self.hint.as_ref().map(|hint| hint.replace("@HOME@", home)) else {
             return (inside.code != 0).then(|| format!("{inside:?}"));
         };
         if inside.code == 0 {
@@ -164,9 +311,18 @@ impl Workflow {
     }
 }
 
+/// Adds a line to the file that `PALISADE_WORKFLOW_TIMES` names, if it is set: the person, the workflow, and the seconds that
+/// it took outside and inside.
+fn report(line: &str) {
+    if let Some(path) = std::env::var_os("PALISADE_WORKFLOW_TIMES") {
+        let mut file = File::options().append(true).create(true).open(path).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+    }
+}
+
 /// Tries the workflows that take as long as `long` says. All must work, whoever starts them.
 fn try_all(long: bool) {
-    let cases: Cases = toml::from_str(include_str!("workflows.toml")).unwrap();
+    let cases = cases();
     // Compiling takes minutes, so that one person does it.
     let people = if long { vec![ordinary()] } else { everybody() };
     for place in people {
@@ -176,8 +332,10 @@ fn try_all(long: bool) {
         if long && has("rustup") {
             crate::applications::install_toolchain(&place);
         }
+        place.outside(&format!("mkdir ~/bin; ln -s {} ~/bin/palisade", place.binary().display()));
         let registries = Registries::start(&place);
-        let tried = cases.workflow.iter().filter(|case| case.long == long);
+        let only = std::env::var("PALISADE_WORKFLOWS").unwrap_or_default();
+        let tried = cases.iter().filter(|case| case.long == long && case.name.contains(&only));
         let failed: Vec<String> = tried
             .filter_map(|case| {
                 case.wrong(&place, &registries)
@@ -196,4 +354,56 @@ fn work_at_first_try() {
 #[test]
 fn longer_work_at_first_try() {
     try_all(true);
+}
+
+/// A row of `rows.txt`: a workflow that a newcomer tries in the first hours.
+struct Row {
+    /// The least options that a newcomer would guess.
+    options: String,
+    /// The test that tries it, if no case does.
+    test: Option<String>,
+}
+
+fn rows() -> BTreeMap<String, Row> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workflows/rows.txt");
+    let text = std::fs::read_to_string(file).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let row = |line: &str| {
+        let mut parts = line.split(" | ").map(|part| part.trim().to_owned());
+        let options = parts.next().unwrap();
+        (parts.next().unwrap(), Row { options, test: parts.next() })
+    };
+    lines.map(row).collect()
+}
+
+/// Whether the sources have a test of this name.
+fn is_a_test(name: &str) -> bool {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut modules: Vec<&str> = name.split("::").collect();
+    let function = modules.pop().unwrap();
+    let file = tests.join(modules.join("/")).with_extension("rs");
+    std::fs::read_to_string(file).is_ok_and(|text| text.contains(&format!("fn {function}(")))
+}
+
+#[test]
+fn each_row_is_tried_and_nearly_all_work_at_first_try() {
+    let (rows, cases) = (rows(), cases());
+    let tried: BTreeSet<&String> = cases.iter().flat_map(|case| &case.rows).collect();
+    for (row, Row { test, .. }) in &rows {
+        assert!(tried.contains(row) != test.is_some(), "{row}: no case, or two ways to try it");
+        assert!(test.as_ref().is_none_or(|test| is_a_test(test)), "{row}: no test {test:?}");
+    }
+    for row in tried {
+        assert!(rows.contains_key(row), "{row} isn't in rows.txt");
+    }
+    // With an option that the list has, the launch of a hint is the first try.
+    let second =
+        |case: &&Workflow| case.hint.is_some() && case.rows.iter().any(|row| rows[row].options == "none");
+    let second: Vec<&str> = cases.iter().filter(second).map(|case| case.name.as_str()).collect();
+    assert!(
+        second.len() * 20 <= rows.len(),
+        "{} of {} work at second try: {second:?}",
+        second.len(),
+        rows.len()
+    );
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Package registries on the loopback interface: of npm, pip, cargo and Go. Each has the package `tinylib`, version 1.0.0.
+"""Package registries on the loopback interface: of npm, pip, cargo, Go and Maven. Each has the package `tinylib`, version
+1.0.0; Maven's has what the distribution's packages of plugins hold.
 
 Prints the port, and ends when its standard input is closed.
 """
@@ -8,6 +9,7 @@ import hashlib
 import http.server
 import io
 import json
+import pathlib
 import sys
 import tarfile
 import threading
@@ -33,28 +35,37 @@ def zipped(files):
 
 
 def npm(url):
-    package = tar({
-        "package/package.json": '{"name": "tinylib", "version": "1.0.0", "main": "index.js"}',
-        "package/index.js": "module.exports = 1;\n",
-    })
-    integrity = "sha512-" + base64.b64encode(hashlib.sha512(package).digest()).decode()
-    version = {
-        "name": "tinylib",
-        "version": "1.0.0",
-        "dist": {"tarball": url + "/tinylib/-/tinylib-1.0.0.tgz", "integrity": integrity},
-    }
-    about = {"name": "tinylib", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
-    return {"/tinylib": json.dumps(about).encode(), "/tinylib/-/tinylib-1.0.0.tgz": package}
+    """`tinylib` has a program of its name; `create-tinylib` makes a project in a directory."""
+    create = "#!/usr/bin/env node\nrequire('fs').writeFileSync(process.argv[2] + '/index.html', 'tiny');\n"
+    tool = "#!/usr/bin/env node\nconsole.log('tiny');\n"
+    files = {}
+    for name, program in (("tinylib", tool), ("create-tinylib", create)):
+        about = {"name": name, "version": "1.0.0", "main": "index.js", "bin": {name: "tool.js"}}
+        package = tar({
+            "package/package.json": json.dumps(about),
+            "package/index.js": "module.exports = 1;\n",
+            "package/tool.js": program,
+        })
+        integrity = "sha512-" + base64.b64encode(hashlib.sha512(package).digest()).decode()
+        path = f"/{name}/-/{name}-1.0.0.tgz"
+        about["dist"] = {"tarball": url + path, "integrity": integrity, "shasum": hashlib.sha1(package).hexdigest()}
+        document = {"name": name, "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": about}}
+        files |= {f"/{name}": json.dumps(document).encode(), path: package}
+    return files
 
 
 def pip(_url):
     name = "tinylib-1.0.0-py3-none-any.whl"
     info = "tinylib-1.0.0.dist-info/"
     wheel = zipped({
-        "tinylib.py": "one = 1\n",
+        "tinylib.py": "one = 1\n\n\ndef main():\n    print('tiny')\n",
         info + "METADATA": "Metadata-Version: 2.1\nName: tinylib\nVersion: 1.0.0\n",
         info + "WHEEL": "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        info + "RECORD": "tinylib.py,,\n" + info + "METADATA,,\n" + info + "WHEEL,,\n" + info + "RECORD,,\n",
+        info + "entry_points.txt": "[console_scripts]\ntinylib = tinylib:main\n",
+        info + "RECORD": "".join(
+            f"{file},,\n"
+            for file in ["tinylib.py"] + [info + name for name in ("METADATA", "WHEEL", "entry_points.txt", "RECORD")]
+        ),
     })
     return {"/simple/tinylib/": f'<a href="/files/{name}">{name}</a>'.encode(), "/files/" + name: wheel}
 
@@ -86,17 +97,27 @@ def go(_url):
     }
 
 
+MAVEN = pathlib.Path("/usr/share/maven-repo")
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     files = {}
 
     def do_GET(self):
-        content = self.files.get(self.path.split("?")[0])
+        path = self.path.split("?")[0]
+        content = self.files.get(path)
+        artifact = MAVEN / path.removeprefix("/maven/")
+        if path.startswith("/maven/") and ".." not in path and artifact.is_file():
+            content = artifact.read_bytes()
         self.send_response(404 if content is None else 200)
         self.send_header("Content-Length", str(len(content or b"")))
         if self.path.endswith("/"):
             self.send_header("Content-Type", "text/html")
         self.end_headers()
-        self.wfile.write(content or b"")
+        if self.command == "GET":
+            self.wfile.write(content or b"")
+
+    do_HEAD = do_GET
 
     def log_message(self, *_arguments):
         pass

@@ -28,8 +28,10 @@ pub(super) const HOME: &[Row] = &[
     // Not ~/.local/share/uv: credentials/.
     row(Kind::Python, ".local/share/uv/python", "Python versions of uv"),
     row(Kind::Python, ".local/share/uv/tools", "programs installed by uv"),
-    row(Kind::Python, ".local/share/pipx", "programs installed by pipx"),
-    row(Kind::Python, ".local/pipx", "programs installed by pipx before 1.3"),
+    // Not the directories above: pipx writes its log into them before it does anything.
+    row(Kind::Python, ".local/share/pipx/py", "Python versions of pipx"),
+    row(Kind::Python, ".local/share/pipx/venvs", "programs installed by pipx"),
+    row(Kind::Python, ".local/pipx/venvs", "programs installed by pipx before 1.3"),
     row(Kind::Python, ".local/share/pypoetry", "poetry itself"),
     // Not ~/.condarc, ~/.continuum.
     row(Kind::Conda, "miniconda3", "conda"),

@@ -65,8 +65,9 @@ pub(crate) fn of_name(subject: Subject, path: &[u8], denial: &Denial, rules: &[N
 }
 
 /// System calls, the errors with which the filter refuses them, and the option that allows them.
-const OPTIONS: [(&str, Errno, &str); 7] = [
+const OPTIONS: [(&str, Errno, &str); 8] = [
     ("clone", Errno::EPERM, "--allow-namespaces"),
+    ("perf_event_open", Errno::EPERM, "--feature profiler"),
     ("process_vm_readv", Errno::EPERM, "--feature debugger"),
     ("process_vm_writev", Errno::EPERM, "--feature debugger"),
     ("ptrace", Errno::EPERM, "--feature debugger"),
