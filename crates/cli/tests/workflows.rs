@@ -112,7 +112,7 @@ fn path(place: &Place) -> String {
 }
 
 /// Downloads of the control, which would make the launch inside easier.
-const FORGET: &str = "chmod -R u+w ~/go 2>/dev/null; rm -rf ~/go ~/.npm ~/.cache/* ~/.cargo/registry ~/.m2/repository \
+const FORGET: &str = "chmod -R u+w ~/go 2>/dev/null; rm -rf ~/go ~/.npm ~/.cache/[!p]* ~/.cache/pi* ~/.cache/pnpm ~/.cargo/registry ~/.m2/repository \
                       ~/.gradle ~/.local/share/pnpm ~/.local/pipx ~/.local/share/pipx";
 
 /// A port on which no process listens.
