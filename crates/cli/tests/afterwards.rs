@@ -187,7 +187,7 @@ fn the_last_refusals_are_repeated_after_a_failure_that_came_later() {
         assert_eq!(again.len(), 3, "{text}");
         for (line, hook) in again.iter().zip(["h5", "h6", "h7"]) {
             assert!(
-                line.contains(hook) && line.ends_with("hint: palisade run --allow-name \".git/hooks\" …"),
+                line.contains(hook) && line.ends_with("hint: palisade run --allow-name .git/hooks …"),
                 "{text}"
             );
         }
@@ -218,7 +218,7 @@ fn why_shows_the_last_launch_and_each_hint() {
             assert!(text.contains(" ended with code 7, ") && text.contains("s ago (sandbox "), "{text}");
             for expected in [
                 ".git/hooks/h by sh: ",
-                "palisade run --allow-name \".git/hooks\" …",
+                "palisade run --allow-name .git/hooks …",
                 "a.example by getent: the sandbox has no network",
                 "palisade run --allow a.example …",
                 "palisade run --trace --hide /opt -- sh -c ",

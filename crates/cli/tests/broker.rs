@@ -18,7 +18,7 @@ fn a_refusal_says_what_and_why_and_how_and_is_kept() {
         let run = place.sh(&[], "mkdir .vscode");
         assert_eq!(run.code, 1);
         for words in
-            ["refused: write", "work/.vscode by mkdir", "built in", "palisade run --allow-name \".vscode\""]
+            ["refused: write", "work/.vscode by mkdir", "built in", "palisade run --allow-name .vscode"]
         {
             assert!(run.err.contains(words), "{words}: {}", run.err);
         }

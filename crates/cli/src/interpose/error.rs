@@ -6,6 +6,7 @@ use palisade_interpose::fakes::FakeError;
 use palisade_interpose::launch::LaunchError;
 use palisade_text::quoted;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Why interposition fails.
@@ -63,10 +64,14 @@ impl InterposeError {
             Self::Launch(LaunchError::Architecture) => {
                 Some("strace -c -f COMMAND   # counts system calls, too".to_owned())
             }
-            Self::Write { path, .. } => path.parent().map(|above| {
+            Self::Write { path, source } => path.parent().map(|above| {
                 // A file name alone is in the working directory.
                 let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-                format!("ls -ld {}", quoted(&above.to_string_lossy()))
+                let above = quoted(&above.to_string_lossy());
+                match source.kind() {
+                    ErrorKind::NotFound => format!("mkdir -p {above}"),
+                    _ => format!("ls -ld {above}"),
+                }
             }),
             Self::Fake(_) => Some("palisade interpose --fake time=2030-01-01 -- date".to_owned()),
             Self::Launch(_) | Self::Zero => None,

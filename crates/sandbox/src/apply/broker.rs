@@ -2,7 +2,7 @@
 //! The launcher's side of the broker: what the launcher gives to the broker, and the reports that it receives.
 
 use crate::apply::start::LaunchEvent;
-use crate::error::StartError;
+use crate::error::{StartError, quoted};
 use crate::filter::calls::{self, Unanswered};
 use crate::filter::denials;
 use crate::network::sockets;
@@ -297,5 +297,5 @@ fn event(subject: Subject, call: String, refused: &Refused, rule: &NameRule) -> 
         (Verdict::Refused, Mechanism::Broker),
         Why { origin: Some(rule.origin.clone()), text },
     )
-    .with_hint(permitted.then(|| format!("palisade run --allow-name {:?} …", rule.path)))
+    .with_hint(permitted.then(|| format!("palisade run --allow-name {} …", quoted(&rule.path))))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Explains a refused connection to a socket: which program listens there.
 
+use crate::error::quoted;
 use palisade_event::{Detail, Event, Mechanism, Object, Operation, Sandbox, Subject, Verdict, Why};
 use std::time::SystemTime;
 
@@ -39,7 +40,7 @@ pub(crate) fn event(subject: Subject, path: &[u8]) -> Event {
     let object = String::from_utf8_lossy(path).into_owned();
     let known = KNOWN.iter().find(|(part, _whose)| object.ends_with(part) || object.contains(part));
     let whose = known.map_or("another program's", |(_part, whose)| whose);
-    let hint = format!("palisade run --rw {object:?} …");
+    let hint = format!("palisade run --rw {} …", quoted(&object));
     Event::new(
         SystemTime::now(),
         Detail::Sandbox(Sandbox::default()),
@@ -64,7 +65,7 @@ mod tests {
             "refused: connect /var/run/docker.sock by docker: \
              the socket is Docker's: a process that reaches it is root on the host (broker)"
         );
-        assert_eq!(event.hint.unwrap(), "palisade run --rw \"/var/run/docker.sock\" …");
+        assert_eq!(event.hint.unwrap(), "palisade run --rw /var/run/docker.sock …");
         assert!(super::event(Subject::default(), b"/w/s").why.text.contains("another program's"));
     }
 }
