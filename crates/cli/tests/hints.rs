@@ -8,6 +8,8 @@ mod source;
 use crate::support::{PATH, Place, Run, everybody, job};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// A file of hints.
@@ -105,7 +107,7 @@ fn parts(text: &str) -> Vec<String> {
 
 /// What was printed for the hint in this line.
 fn printed<'l>(text: &str, line: &'l str) -> Option<&'l str> {
-    let parts = parts(text);
+    let parts = parts(&text.replace('\r', ""));
     let begins = match parts.first().filter(|part| !part.is_empty()) {
         Some(first) => line.find(first.as_str())?,
         None => line.find("hint: ")? + "hint: ".len(),
@@ -127,7 +129,7 @@ fn command(printed: &str, after: Option<&str>, fill: &BTreeMap<String, String>) 
         Some(words) => command.split_once(words).ok_or_else(|| format!("no {words:?} in {command:?}"))?.1,
         None => command,
     };
-    let mut command = command.to_owned();
+    let mut command = command.trim_end().to_owned();
     // `COMMAND…` is filled before `…`.
     for (word, typed) in fill.iter().rev() {
         if !command.contains(word.as_str()) {
@@ -158,6 +160,9 @@ impl<'p> Shell<'p> {
                     printf '#!/bin/sh\\nexec \"$@\"\\n' >\"$0/shims/sudo\"; chmod 755 \"$0/shims/sudo\"";
         let made = job::finish(place.command("sh").args(["-c", make]).arg(&home));
         assert_eq!(made.code, 0, "{made:?}");
+        let terminal = home.join("shims/terminal");
+        std::fs::write(&terminal, include_str!("hints/terminal.py")).unwrap();
+        std::fs::set_permissions(&terminal, Permissions::from_mode(0o755)).unwrap();
         Self { place, home }
     }
 
@@ -195,8 +200,13 @@ impl Hint {
             return Some(format!("can't prepare it: {prepared:?}"));
         }
         let provoked = shell.run(&self.provoke);
-        let said = format!("{}{}", provoked.err, provoked.out);
-        let Some(printed) = said.lines().find_map(|line| printed(&self.text, line)) else {
+        let said = format!("{}{}", provoked.err, provoked.out).replace('\r', "");
+        // A text of several lines ends with a line break.
+        let found = match self.text.ends_with('\n') {
+            true => printed(&self.text, &said),
+            false => said.lines().find_map(|line| printed(&self.text, line)),
+        };
+        let Some(printed) = found else {
             return Some(format!("it isn't printed: {provoked:?}"));
         };
         if self.again && provoked.code == 0 {
@@ -305,6 +315,7 @@ fn a_printed_hint_is_recognised_and_its_command_is_taken_from_it() {
     let line = "palisade: refused: write /x; hint: palisade run --rw /x …";
     assert_eq!(printed("palisade run --rw {path} …", line), Some("palisade run --rw /x …"));
     assert_eq!(printed("palisade run --ro {path} …", line), None);
+    assert_eq!(printed("x {}\r\nhint: a {}\r\n", "1\nx y\nhint: a b\n2"), Some("x y\nhint: a b\n"));
     assert_eq!(
         printed("{again} --force   # keeps {}", "hint: a b --force   # keeps c"),
         Some("a b --force   # keeps c")
