@@ -180,6 +180,40 @@ fn a_script_gets_nothing_of_the_users() {
     }
 }
 
+/// A script may name single files of `/etc` that every user may read, and no other files.
+#[test]
+fn a_setting_that_a_script_names_is_there() {
+    let setting = ["/etc/login.defs", "/etc/profile", "/etc/shells"].into_iter().find(|path| {
+        use std::os::unix::fs::MetadataExt;
+        Path::new(path).symlink_metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o4 != 0)
+    });
+    let setting = setting.expect("every distribution has one of these files");
+    for place in everybody() {
+        let script =
+            format!("#!/bin/sh\nwc -c <{setting}; cat /etc/shadow | wc -l; . /etc/gshadow; echo reached\n");
+        place.write("work/script", script);
+        place.outside("chmod 755 ~/work/script");
+        let outside = place.outside(&format!("wc -c <{setting}; cat /etc/shadow | wc -l"));
+        let length = outside.lines().next().unwrap().to_owned();
+        assert_eq!(place.is_root(), !outside.trim_end().ends_with("\n0"), "only root may read secrets: {outside:?}");
+        for _cold_and_hot in 0..2 {
+            let run = place.run(CLOSURE, &["./script"]);
+            assert!(run.out.starts_with(&format!("{length}\n0\n")), "{run:?}");
+            assert!(run.err.contains("/etc/shadow: No such file"), "{run:?}");
+            assert!(!run.out.contains("reached"), "a shell ends at a file that isn't there: {run:?}");
+        }
+        for hidden in ["--hide", "--deny"] {
+            let run = place.run(&[CLOSURE, &[hidden, setting]].concat(), &["./script"]);
+            assert!(!run.out.starts_with(&length), "{run:?}");
+        }
+        // A file that the script doesn't name.
+        place.write("work/script", "#!/bin/sh\necho /etc/*\n");
+        let run = place.run(CLOSURE, &["./script"]);
+        assert!(!run.ok().contains(setting), "{run:?}");
+        place.outside("rm ~/work/script");
+    }
+}
+
 #[test]
 fn what_cant_be_had_is_said() {
     for place in everybody() {

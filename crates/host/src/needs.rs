@@ -11,6 +11,7 @@ mod own;
 use palisade_text::Show as _;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::closure::{ClosureError, Libraries, Missing};
@@ -74,6 +75,8 @@ const PROGRAMS: usize = 256;
 /// Where scripts may name files by their paths. A script is untrusted: it can't make other files visible by naming
 /// them; the user must grant them.
 const DATA: [&str; 3] = ["/usr", "/etc", "/opt"];
+/// The directory whose files may be named one by one. A directory in it must be named itself.
+const SETTINGS: &str = "/etc";
 
 /// From this number of programs on, listing the directories in which they are looked for pays off.
 const MANY: usize = 16;
@@ -235,6 +238,16 @@ impl Search<'_> {
         self.names.canonical(path).is_some_and(|real| DATA.iter().any(|top| real.starts_with(top)))
     }
 
+    /// Whether a script may make this path visible by naming it: every user of the host may read it. Root's scripts
+    /// can't make secrets such as `/etc/shadow` visible.
+    fn is_public(&self, path: &Path) -> bool {
+        let mode = |path: &Path| path.metadata().map_or(0, |found| found.mode());
+        self.is_data(path)
+            && self.names.canonical(path).is_some_and(|real| {
+                mode(&real) & 0o4 != 0 && real.ancestors().skip(1).all(|above| mode(above) & 0o1 != 0)
+            })
+    }
+
     /// Adds the existing files that a shell script names.
     fn script(&mut self, path: &Path, level: usize) -> Result<(), NeedsError> {
         self.named(script::read(path), path, level)
@@ -263,7 +276,7 @@ impl Search<'_> {
             }
         }
         for read in &named.sourced {
-            if self.is_data(read)
+            if self.is_public(read)
                 && read.is_file()
                 && self.needs.files.insert(read.clone())
                 && level + 1 < LEVELS
@@ -272,12 +285,20 @@ impl Search<'_> {
             }
         }
         for path in &named.paths {
+            // The plan depends on a setting's absence, too: when the file is made, the next launch shows it.
+            let absent = || path.parent() == Some(Path::new(SETTINGS)) && path.symlink_metadata().is_err();
+            if !self.is_public(path) {
+                if absent() {
+                    self.needs.files.insert(path.clone());
+                }
+                continue;
+            }
+            let Some(real) = self.names.canonical(path) else { continue };
             // `/usr/share` alone would show everything in it.
-            let deep = |path: PathBuf| path.components().count() > 3;
-            let named = self.is_data(path) && self.names.canonical(path).is_some_and(deep);
-            if named && path.is_dir() {
+            let deep = real.components().count() > 3;
+            if deep && path.is_dir() {
                 self.needs.directories.insert(path.clone());
-            } else if named && path.is_file() {
+            } else if (deep || real.parent() == Some(Path::new(SETTINGS))) && path.is_file() {
                 self.needs.files.insert(path.clone());
             }
         }

@@ -172,7 +172,12 @@ fn open(
     isolation: Isolation,
 ) -> Result<Situation, PlanningError> {
     facts.application = Some(application::named(&opened.profile));
-    let mut loaded = layers::load(&facts, opened.of_layers(), words)?;
+    let mut loaded = match layers::load(&facts, opened.of_layers(), words.clone()) {
+        Err(error) if opened.configuration.is_none() => {
+            layers::unnamed::load(&facts, &opened.profile, error, words)?
+        }
+        loaded => loaded?,
+    };
     let program = application::compose(&mut facts, &mut loaded, &opened.arguments)?;
     Ok(Situation { facts, loaded, isolation, program: Some(program), definitions: None })
 }

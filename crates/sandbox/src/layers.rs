@@ -11,6 +11,7 @@ pub(crate) mod passed;
 pub mod profiles;
 pub(crate) mod session;
 pub mod trust;
+pub mod unnamed;
 
 use crate::error::quoted;
 use crate::facts::Facts;
@@ -318,6 +319,9 @@ fn load_with(
     let profile = match unkept {
         Some(profile) => {
             loader.add(profile.clone(), &mut layers, &mut Vec::new())?;
+            if request.open {
+                loader.add_default(own, &mut layers)?;
+            }
             Some(profile)
         }
         None => loader.requested(request, &mut layers)?,

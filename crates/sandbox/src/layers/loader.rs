@@ -93,17 +93,25 @@ impl<'f> Loader<'f> {
         let own = layers.len();
         let shown = name.to_string_lossy().into_owned();
         self.add(policy.clone(), layers, &mut vec![shown.clone()])?;
-        if request.open && layers.get(own..).is_some_and(stands_on_default) {
-            let default = self.named(Sort::Profile, DEFAULT, Layer::User, None)?;
-            let mut base = Vec::new();
-            self.add(default, &mut base, &mut vec![DEFAULT.to_owned()])?;
-            layers.splice(own..own, base);
+        if request.open {
+            self.add_default(own, layers)?;
         }
         if let Some(name) = request.configuration {
             let missing = || LayerError::Configuration { profile: shown, name: name.to_owned() };
             layers.push(policy.configuration(name).ok_or_else(missing)?);
         }
         Ok(Some(policy))
+    }
+
+    /// Adds `default` before the profiles from position `own` on, if they build on it.
+    pub(super) fn add_default(&self, own: usize, layers: &mut Vec<LayerPolicy>) -> Result<(), LayerError> {
+        if layers.get(own..).is_some_and(stands_on_default) {
+            let default = self.named(Sort::Profile, DEFAULT, Layer::User, None)?;
+            let mut base = Vec::new();
+            self.add(default, &mut base, &mut vec![DEFAULT.to_owned()])?;
+            layers.splice(own..own, base);
+        }
+        Ok(())
     }
 
     /// The layer of a profile's file: that of the system directory that it is in, else the user's.

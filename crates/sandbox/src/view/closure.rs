@@ -129,6 +129,10 @@ pub(crate) fn compose(
             facts.depends_on(path, true);
         }
     }
+    // Whether a script's file is shown depends on its mode.
+    for path in needs.files.iter().filter(|path| !kept(path)) {
+        facts.depends_on(path, true);
+    }
     for stamp in STAMPS {
         facts.depends_on(Path::new(stamp), true);
     }
