@@ -52,6 +52,7 @@ mod learn;
 mod man;
 mod network;
 mod network_options;
+mod notice;
 mod open;
 mod option_error;
 mod output;
@@ -189,7 +190,7 @@ fn main() -> ExitCode {
     }
     let arguments = arguments(std::env::args_os());
     if let Some(code) = run::shortcut(&arguments, begun) {
-        return ExitCode::from(code);
+        return concluded(&arguments, code);
     }
     if let Some(code) = embedded::shortcut(&arguments, begun) {
         return ExitCode::from(code);
@@ -197,7 +198,16 @@ fn main() -> ExitCode {
     if let Some(code) = interpose::shortcut(&arguments) {
         return ExitCode::from(code);
     }
-    ExitCode::from(long_way(&arguments, begun))
+    concluded(&arguments, long_way(&arguments, begun))
+}
+
+/// Ends with this code. The failure of an application is told on the desktop if the user can't see standard error.
+fn concluded(arguments: &[OsString], code: u8) -> ExitCode {
+    if code != 0 && arguments.first().is_some_and(|verb| verb == "open") {
+        let profile = scan::scan_open(arguments).map(|opened| opened.profile.to_string_lossy());
+        notice::failed(profile.as_deref().unwrap_or("The application"), code);
+    }
+    ExitCode::from(code)
 }
 
 /// Serves a bus, if a launcher started this process for that. The launcher reports the printed error to the user.

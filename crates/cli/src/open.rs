@@ -192,7 +192,8 @@ fn kept_as(opened: &Opened<'_>, facts: &Facts, plan: &Plan<'_>) -> Option<(Key, 
 /// steps, and whether the plan is kept.
 pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunError> {
     let presentation = Presentation::default();
-    let opened = Opened { verb: "open", profile, configuration: None, presentation, arguments: &[] };
+    let opened =
+        Opened { verb: "open", profile, configuration: None, program: None, presentation, arguments: &[] };
     let (plan, facts) = plain(&opened)?;
     Ok((plan.steps.len(), kept && keep(&opened, &facts, &plan)))
 }
@@ -201,7 +202,8 @@ pub(crate) fn ahead(profile: &OsStr, kept: bool) -> Result<(usize, bool), RunErr
 /// if the plan may be kept.
 pub(crate) fn for_store(profile: &OsStr) -> Result<(usize, Option<Vec<u8>>), RunError> {
     let presentation = Presentation::default();
-    let opened = Opened { verb: "open", profile, configuration: None, presentation, arguments: &[] };
+    let opened =
+        Opened { verb: "open", profile, configuration: None, program: None, presentation, arguments: &[] };
     let (plan, facts) = plain(&opened)?;
     let packed = |(key, _own): (Key, _)| Some(store::packed(&key, &Cache::keepable(&plan)?));
     // A plan for one working directory would be for root's: don't keep it.
@@ -215,6 +217,7 @@ fn own(options: &Options) -> Opened<'_> {
         verb: "open",
         profile: options.profile(),
         configuration: options.config.as_deref().map(OsStr::new),
+        program: options.program.as_deref().map(OsStr::new),
         presentation: options.launch.presentation(),
         arguments: options.arguments(),
     }

@@ -20,6 +20,14 @@ pub(crate) fn error_in_lines(message: &dyn Display, hint: Option<&str>) {
     tell(&indented(message), hint);
 }
 
+/// The last error.
+static LAST: Mutex<Option<String>> = Mutex::new(None);
+
+/// The last error that was printed, for a user who can't see standard error.
+pub(crate) fn last_error() -> Option<String> {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
 fn tell(message: &str, hint: Option<&str>) {
     if let Some(link) = crate::embedded::link() {
         return link.failed(message, hint);
@@ -29,6 +37,7 @@ fn tell(message: &str, hint: Option<&str>) {
         text.push_str(&format!("hint: {}\n", harmless(hint)));
     }
     draw(&text);
+    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
 }
 
 /// Prints a note in one line.

@@ -103,6 +103,7 @@ pub(crate) fn run(trailer: &Trailer, arguments: &[OsString], begun: Instant) -> 
         verb: "package",
         profile: OsStr::new(&name),
         configuration: None,
+        program: None,
         presentation: asked.presentation,
         arguments: asked.arguments,
     };

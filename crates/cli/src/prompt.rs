@@ -4,10 +4,11 @@
 //! It asks only at the terminal itself (`/dev/tty`), and accepts only what is typed after the question. There is no
 //! answer without a terminal, with another job in the foreground, or after a minute. Every process inside is stopped
 //! during the question: it would read the answer, or draw over the question. Ctrl-C interrupts the command as without a
-//! question. The command's end, and a signal that ends it, end the question.
+//! question. The command's end, and a signal that ends it, end the question. Without a terminal the user is asked by a
+//! desktop notification ([`notice`]).
 
 use crate::question::{self, Offer, Reply, Wish, Word};
-use crate::{embedded, output};
+use crate::{embedded, notice, output};
 use palisade_protocol::network::Unasked;
 use palisade_sandbox::apply::halt::{self, HaltError};
 use palisade_sandbox::apply::question::{self as shared, Shown};
@@ -59,7 +60,9 @@ pub(crate) fn ask(
     let deadline = Instant::now() + PATIENCE;
     // Programs inside can suspend the terminal's output. So writing waits, but only within the time for the question.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    let terminal = rustix::fs::open("/dev/tty", flags, Mode::empty()).map_err(|_none| Unasked::NoTerminal)?;
+    let Ok(terminal) = rustix::fs::open("/dev/tty", flags, Mode::empty()) else {
+        return by_notification(wish, keep, running, deadline);
+    };
     let own = Pid::from_raw(palisade_sys::process::group()).ok_or(Unasked::NoTerminal)?;
     let running = running.ok_or(Unasked::NoTerminal)?;
     let asks_here = || {
@@ -100,6 +103,26 @@ pub(crate) fn ask(
         },
         Reply::word,
     )))
+}
+
+/// Asks by a desktop notification. Everything inside is stopped, so no program inside can press its buttons.
+fn by_notification(
+    wish: &Wish,
+    keep: Option<Keep<'_>>,
+    running: Option<Running>,
+    deadline: Instant,
+) -> Result<Option<Word>, Unasked> {
+    let running = running.filter(|_| notice::has_session()).ok_or(Unasked::NoTerminal)?;
+    let Some(shown) = Shown::begin().map_err(|_no_descriptor| Unasked::NoTerminal)? else {
+        return Ok(Some(Word::No));
+    };
+    let halted = halt::halt(running, Instant::now() + STOPPING).map_err(|_error| Unasked::NoTerminal)?;
+    let word = notice::ask(wish, keep.is_some(), shown.ended(), deadline);
+    let kept = keep.filter(|_| word == Some(Word::Always)).map(|keep| keep());
+    drop((halted, shown));
+    // Messages that waited.
+    output::draw(&kept.unwrap_or_default());
+    word.map(Some).ok_or(Unasked::NoTerminal)
 }
 
 /// Stops everything that could draw over the question.

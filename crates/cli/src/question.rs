@@ -121,7 +121,7 @@ fn shown(text: &str) -> Cow<'_, str> {
 
 impl Wish {
     /// The wish in one line, for the normal screen.
-    fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         format!("{} wants to {}", shown(&self.program), shown(&self.action))
     }
 

@@ -26,6 +26,8 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::SystemTime;
 
+/// Exit codes of programs that the kernel ended because of what they did: ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS.
+const CRASHES: [u8; 7] = [132, 133, 134, 135, 136, 139, 159];
 /// Programs that fail to say no.
 const PREDICATES: [&str; 8] = ["[", "cmp", "diff", "egrep", "false", "grep", "rg", "test"];
 
@@ -269,8 +271,8 @@ impl<'c> Reporter<'c> {
         // A question is left on the screen if the command was ended during it.
         question::conclude();
         output::draw("");
-        // Above are signals, which users send.
-        let failed = code.filter(|code| (1..=128).contains(code));
+        // Above are signals. Users send some of them; others are a program's own failure.
+        let failed = code.filter(|code| (1..=128).contains(code) || CRASHES.contains(code));
         let refused = self.recorder.is_some();
         if let Some(recorder) = self.recorder.take() {
             recorder.finish(failed.is_some());

@@ -76,7 +76,7 @@ pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
     Some(scanned)
 }
 
-/// Arguments of the form `open [--config NAME] PROFILE ARGUMENTS…`.
+/// Arguments of the form `open [--config NAME] [--program PROGRAM] PROFILE ARGUMENTS…`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Opened<'a> {
     /// `open`. For a package, whose name is its hash, `package`.
@@ -85,6 +85,8 @@ pub(crate) struct Opened<'a> {
     pub(crate) profile: &'a OsStr,
     /// Its configuration.
     pub(crate) configuration: Option<&'a OsStr>,
+    /// Another program than the profile's.
+    pub(crate) program: Option<&'a OsStr>,
     pub(crate) presentation: Presentation<'a>,
     /// The arguments of its application.
     pub(crate) arguments: &'a [OsString],
@@ -96,7 +98,7 @@ pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
     if verb != "open" {
         return None;
     }
-    let (mut configuration, mut presentation) = (None, Presentation::default());
+    let (mut configuration, mut program, mut presentation) = (None, None, Presentation::default());
     let mut rest = rest;
     while let Some((option, after)) = rest.split_first().filter(|(word, _)| word.as_bytes().starts_with(b"-"))
     {
@@ -104,10 +106,13 @@ pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
         match option.to_str()? {
             "--timings" => presentation.timings = true,
             "--quiet" | "-q" => presentation.quiet = true,
-            "--config" if configuration.is_none() => {
-                let (name, after) = rest.split_first()?;
-                configuration = Some(name.as_os_str()).filter(|name| !name.as_bytes().starts_with(b"-"));
-                configuration?;
+            option @ ("--config" | "--program") => {
+                let (value, after) = rest.split_first()?;
+                let known = if option == "--config" { &mut configuration } else { &mut program };
+                // The parser reports what is wrong with the value.
+                if value.as_bytes().starts_with(b"-") || known.replace(value.as_os_str()).is_some() {
+                    return None;
+                }
                 rest = after;
             }
             _ => return None,
@@ -119,14 +124,15 @@ pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
     {
         arguments = rest;
     }
-    Some(Opened { verb: "open", profile, configuration, presentation, arguments })
+    Some(Opened { verb: "open", profile, configuration, program, presentation, arguments })
 }
 
 /// The key of an application's plan, and the directory that would keep it. `cwd` is empty for a plan that doesn't
 /// depend on the working directory.
 pub(crate) fn key_of_open(opened: &Opened<'_>, cwd: &Path) -> (Key, Option<PathBuf>) {
     let configuration = opened.configuration.unwrap_or_default();
-    key(&[OsStr::new(opened.verb), opened.profile, configuration], cwd)
+    let words = [OsStr::new(opened.verb), opened.profile, configuration, opened.program.unwrap_or_default()];
+    key(&words[..3 + usize::from(opened.program.is_some())], cwd)
 }
 
 /// Variables that a plan may depend on, in addition to those of toolchains.
@@ -224,9 +230,23 @@ mod tests {
         assert_eq!((opened.profile, opened.configuration), ("chromium".as_ref(), Some("clean".as_ref())));
         assert_eq!(opened.arguments, ["--config", "other"]);
         assert!(opened.presentation.timings);
-        for line in
-            ["open", "open --config", "open --config --x y", "open --home none x", "open --config a", "run x"]
-        {
+        let arguments = super::tests::arguments("open --program /usr/bin/sh --config clean app x");
+        let opened = scan_open(&arguments).unwrap();
+        assert_eq!(
+            (opened.program, opened.configuration),
+            (Some("/usr/bin/sh".as_ref()), Some("clean".as_ref()))
+        );
+        assert_eq!((opened.profile, opened.arguments), ("app".as_ref(), &["x".into()][..]));
+        for line in [
+            "open",
+            "open --config",
+            "open --config --x y",
+            "open --home none x",
+            "open --config a",
+            "run x",
+            "open --program --x y",
+            "open --program sh --program sh y",
+        ] {
             assert_eq!(scan_open(&super::tests::arguments(line)), None, "{line}");
         }
     }

@@ -195,7 +195,11 @@ fn a_setting_that_a_script_names_is_there() {
         place.outside("chmod 755 ~/work/script");
         let outside = place.outside(&format!("wc -c <{setting}; cat /etc/shadow | wc -l"));
         let length = outside.lines().next().unwrap().to_owned();
-        assert_eq!(place.is_root(), !outside.trim_end().ends_with("\n0"), "only root may read secrets: {outside:?}");
+        assert_eq!(
+            place.is_root(),
+            !outside.trim_end().ends_with("\n0"),
+            "only root may read secrets: {outside:?}"
+        );
         for _cold_and_hot in 0..2 {
             let run = place.run(CLOSURE, &["./script"]);
             assert!(run.out.starts_with(&format!("{length}\n0\n")), "{run:?}");

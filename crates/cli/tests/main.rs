@@ -56,6 +56,7 @@ mod network_policy;
 mod network_way_out;
 mod no_network;
 mod open;
+mod open_programs;
 mod options;
 mod others_suites;
 mod package;

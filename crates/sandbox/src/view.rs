@@ -56,20 +56,22 @@ pub(crate) struct Shown {
     pub(crate) caches: Option<Caches>,
     /// Owners are mapped in the user's own directories.
     pub(crate) mapped: bool,
+    /// Directories can be listed, and a list has only visible files: a user looks around in a shell.
+    pub(crate) listed: bool,
 }
 
 /// Composes a view. Returns the user's files that a program needs. They are shown after everything else.
 pub(crate) fn compose(
     tree: &mut Tree<'_>,
     facts: &Facts,
-    &Shown { view, network, ref caches, mapped }: &Shown,
+    &Shown { view, network, ref caches, mapped, listed }: &Shown,
     more: &More,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Vec<PathBuf>, PlanError> {
     let mut later = Vec::new();
     match (facts.package(), view) {
         (Some(package), _) => package::view::compose(tree, facts, package, network)?,
-        (None, View::Closure) => later = closure::compose(tree, facts, network, more, notes)?,
+        (None, View::Closure) => later = closure::compose(tree, facts, (network, listed), more, notes)?,
         (None, View::System) => {
             system(tree, facts)?;
             later = closure::of_application(facts, more);

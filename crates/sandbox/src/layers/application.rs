@@ -44,6 +44,8 @@ pub fn compose(facts: &mut Facts, loaded: &mut Loaded, arguments: &[OsString]) -
     let program = if let Some(program) = packed {
         program
     } else if policy.switch(Switch::Shell).value {
+        // The shell's user wants to see the files of the application.
+        facts.programs.extend(program(facts, loaded).ok().map(PathBuf::into_os_string));
         shell()
     } else {
         program(facts, loaded)?

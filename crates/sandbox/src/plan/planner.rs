@@ -296,7 +296,9 @@ fn tree(
     let more = if facts.package().is_some() { More::default() } else { resources.more(facts) };
     let mapped = identity.kind == IdentityKind::Mapped;
     let caches = Caches::find(facts, policy, paths, resources.isolation, notes);
-    let shown = view::Shown { view: policy.view().value, network: policy.network().value, caches, mapped };
+    let listed = policy.switch(Switch::Shell).value;
+    let (view, network) = (policy.view().value, policy.network().value);
+    let shown = view::Shown { view, network, caches, mapped, listed };
     let later = view::compose(&mut tree, facts, &shown, &more, notes)?;
     resources.home(&mut tree, facts, mapped)?;
     let mut repository_shown = policy.view().value == View::Host;

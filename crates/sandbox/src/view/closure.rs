@@ -69,7 +69,7 @@ const LINKS: usize = 40;
 pub(crate) fn compose(
     tree: &mut Tree<'_>,
     facts: &Facts,
-    network: NetworkMode,
+    (network, listed): (NetworkMode, bool),
     more: &More,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Vec<PathBuf>, PlanError> {
@@ -95,6 +95,7 @@ pub(crate) fn compose(
     // A package needs each file under all of its names, and only mounts state these.
     let by_rules = needs.programs.len() + needs.libraries.len() > MOUNTS
         && facts.landlock.is_some()
+        && !listed
         && facts.purpose != PlanMode::Pack;
     if by_rules {
         tree.show(Path::new(USR), Path::new(USR), Show { shut: true, ..SYSTEM })?;

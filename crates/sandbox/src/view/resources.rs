@@ -36,6 +36,9 @@ pub(crate) struct Resources<'p> {
     pub(crate) buses: &'p Buses,
 }
 
+/// The programs with which the user of a shell inside looks around.
+const LOOK: [&str; 4] = ["ls", "cat", "id", "env"];
+
 impl Resources<'_> {
     /// The paths of a list's pattern; empty if it refers to a value that this launch lacks.
     fn places(&self, facts: &Facts, entry: &Sourced<String>) -> Vec<PathBuf> {
@@ -73,6 +76,9 @@ impl Resources<'_> {
             self.policy.list(List::Programs).iter().filter_map(filled).collect();
         // The program that a wrapper starts can't be found in the wrapper.
         programs.extend(facts.programs.iter().cloned());
+        if self.policy.switch(Switch::Shell).value {
+            programs.extend(LOOK.map(OsString::from));
+        }
         let mut known = HashMap::new();
         let entries = self.policy.list(List::Libraries);
         let libraries = entries.iter().flat_map(|entry| self.libraries(facts, entry, &mut known)).collect();
