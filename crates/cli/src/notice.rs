@@ -6,6 +6,7 @@
 
 use crate::output;
 use crate::question::{Wish, Word};
+use palisade_sys::wait;
 use palisade_text::{harmless, harmless_lines};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -53,20 +54,25 @@ fn show(
     command.args(["--app-name=Palisade", "--urgency=critical", "--icon=dialog-question"]);
     command.arg(format!("--expire-time={}", left.as_millis()));
     command.args(buttons.iter().map(|button| format!("--action={button}")));
-    command.arg("--wait").arg("--").arg(harmless(title)).arg(body);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    command.args(["--wait", "--", &harmless(title)]).arg(body);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // The launcher blocks every signal, and children inherit that. SIGINT withdraws the notification.
+    let mask = wait::signal_mask()?;
+    wait::set_signal_mask(mask & !(1 << (Signal::INT.as_raw() - 1)))?;
+    let child = command.spawn();
+    wait::set_signal_mask(mask)?;
+    let mut child = child?;
     let Some(mut answer) = child.stdout.take() else { return Ok(None) };
     let mut polled = vec![PollFd::from_borrowed_fd(answer.as_fd(), PollFlags::IN)];
     polled.extend(ended.map(|ended| PollFd::from_borrowed_fd(ended, PollFlags::IN)));
     let patience = Timespec::try_from(left).ok();
     let ready = rustix::io::retry_on_intr(|| poll(&mut polled, patience.as_ref()));
-    let answered = matches!(ready, Ok(1..)) && !polled.first().is_none_or(|one| one.revents().is_empty());
+    let answered = matches!(ready, Ok(1..)) && polled.first().is_some_and(|one| !one.revents().is_empty());
     drop(polled);
     let mut text = String::new();
     if answered {
         answer.read_to_string(&mut text)?;
     } else {
-        // It withdraws the notification.
         let _gone = Pid::from_raw(child.id().cast_signed()).map(|pid| kill_process(pid, Signal::INT));
         let patience = Instant::now() + WITHDRAWAL;
         while child.try_wait()?.is_none() && Instant::now() < patience {

@@ -8,7 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 mod catalogue;
-mod display;
+pub(crate) mod display;
 mod picture;
 mod report;
 mod sample;

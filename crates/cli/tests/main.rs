@@ -55,6 +55,7 @@ mod network_limits;
 mod network_policy;
 mod network_way_out;
 mod no_network;
+mod notices;
 mod open;
 mod open_programs;
 mod options;
