@@ -140,5 +140,5 @@ pub(crate) fn failed(name: &str, code: u8) {
     let own = OsString::from("/proc/self/exe");
     let why = Command::new(own).arg("why").stdin(Stdio::null()).stderr(Stdio::null()).output();
     let text = why.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default();
-    let _closed = show(&format!("palisade why: {name}"), &text, &[], None, Instant::now() + PATIENCE);
+    let _closed = show(&format!("Why {name} has failed"), &text, &[], None, Instant::now() + PATIENCE);
 }
