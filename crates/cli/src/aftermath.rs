@@ -118,7 +118,8 @@ pub(crate) fn of_the_host(command: &[OsString]) -> Option<String> {
     let program = Path::new(command.first()?).file_name()?.to_str()?;
     let (_names, why) = OF_THE_HOST.iter().find(|(names, _why)| names.contains(&program))?;
     let words: Vec<String> = command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
-    Some(format!("{why}; hint: {}   # outside of the sandbox", words.join(" ")))
+    let hint = format!("hint: {}   # outside of the sandbox", words.join(" "));
+    Some(format!("{why}; {hint}"))
 }
 
 #[cfg(test)]
