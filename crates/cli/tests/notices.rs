@@ -102,7 +102,8 @@ fn a_failure_is_told_where_nobody_reads_standard_error() {
             place,
             display,
             "\"$PALISADE\" open crash -c 'import os; os.abort()' >/dev/null 2>&1 </dev/null & launch=$!\n\
-             wait_for 1; dunstctl action 0; sleep 0.5; wait_for 1; history; wait $launch",
+             wait_for 1; dunstctl action 0\n\
+             for _ in $(seq 100); do history >said; grep -q 'Why crash' said && break; done; cat said; wait $launch",
         );
         for said in ["crash has failed", "Why crash has failed", "ended with code 134"] {
             assert!(run.out.contains(said), "{said}: {run:?}");
