@@ -212,6 +212,12 @@ fn concluded(arguments: &[OsString], code: u8) -> ExitCode {
 
 /// Serves a bus, if a launcher started this process for that. The launcher reports the printed error to the user.
 fn attendance(arguments: &[OsString]) -> Option<u8> {
+    if let [first, name, said] = arguments
+        && first == notice::TELL
+    {
+        notice::tell(&name.to_string_lossy(), &said.to_string_lossy());
+        return Some(0);
+    }
     let [only] = arguments else { return None };
     (only == ATTEND).then(|| match launcher::attend() {
         Ok(()) => 0,

@@ -11,9 +11,9 @@ use palisade_text::{harmless, harmless_lines};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
-use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -124,21 +124,32 @@ fn is_unseen() -> bool {
     has_session() && unread && rustix::fs::open("/dev/tty", flags, Mode::empty()).is_err()
 }
 
-/// Tells that an application failed, with a button that shows what `palisade why` says.
+/// The first argument of the process that shows the notification about a failure.
+pub(crate) const TELL: &str = "--palisade-tell-failure";
+
+/// Starts a process that tells that an application failed. The launcher doesn't wait for it: what started the launcher
+/// learns of the failure at once.
 pub(crate) fn failed(name: &str, code: u8) {
     if code == 0 || ENDED.contains(&code) || !is_unseen() {
         return;
     }
-    let until = Instant::now() + PATIENCE;
-    let said = output::last_error();
-    let body = said.unwrap_or_else(|| format!("Its exit code is {code}."));
+    let said = output::last_error().unwrap_or_else(|| format!("Its exit code is {code}."));
+    let mut teller = Command::new("/proc/self/exe");
+    teller.args([TELL, name, &said]).process_group(0);
+    teller.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let _untold = teller.spawn();
+}
+
+/// Tells that an application failed, with a button that shows what `palisade why` says.
+pub(crate) fn tell(name: &str, said: &str) {
+    // The launcher blocks every signal, and children inherit that. A user or a session can end this process.
+    let _blocked = wait::set_signal_mask(0);
     let title = format!("{name} has failed");
-    let pressed = show(&title, &body, &["why=Say why"], None, until);
+    let pressed = show(&title, said, &["why=Say why"], None, Instant::now() + PATIENCE);
     if !matches!(pressed, Ok(Some(button)) if button == "why") {
         return;
     }
-    let own = OsString::from("/proc/self/exe");
-    let why = Command::new(own).arg("why").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let why = Command::new("/proc/self/exe").arg("why").stdin(Stdio::null()).stderr(Stdio::null()).output();
     let text = why.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default();
     let _closed = show(&format!("Why {name} has failed"), &text, &[], None, Instant::now() + PATIENCE);
 }

@@ -105,6 +105,34 @@ fn a_program_in_the_home_has_its_name_in_a_private_home() {
     }
 }
 
+/// The application owns its private home between the launches, and prepares the place at which its program is mounted.
+#[test]
+fn links_that_an_application_left_in_its_private_home_lead_nowhere() {
+    for place in everybody() {
+        place.outside(
+            "mkdir -p ~/.local/bin ~/victim; cp /usr/bin/true ~/.local/bin/tool; echo kept >~/victim/f",
+        );
+        let policy = "schema = 1\n[filesystem]\nview = \"system\"\n[program]\npath = \"tool\"\n[home]\npolicy = \"private\"\n";
+        let profile = place.write("tool.toml", policy);
+        let open = || {
+            let path = format!("{}/.local/bin:/usr/bin:/bin", place.home.display());
+            job::finish(place.command(place.binary()).args([Path::new("open"), &profile]).env("PATH", path))
+        };
+        open().ok();
+        for line in [
+            "ln -s ~/victim $h/.local",
+            "mkdir $h/.local; ln -s ~/victim $h/.local/bin",
+            "mkdir -p $h/.local/bin; ln -s ~/victim/f $h/.local/bin/tool",
+            "mkdir -p $h/.local/bin; ln -s ~/victim/new $h/.local/bin/tool",
+        ] {
+            place.outside(&format!("h=~/.local/share/palisade/homes/tool; rm -r $h/.local; {line}"));
+            let run = open();
+            assert_eq!(run.code, 125, "{line}: {run:?}");
+            assert_eq!(place.outside("cd ~/victim; find . -type f; cat f"), "./f\nkept\n", "{line}");
+        }
+    }
+}
+
 #[test]
 fn each_program_has_its_own_plan() {
     let place = ordinary();
