@@ -232,7 +232,7 @@ fn a_protected_name_is_told_with_its_parts() {
         assert_eq!(event["detail"]["call"], "openat", "{event}");
         let protected = event["detail"]["protected"].as_str().unwrap();
         assert!(event["why"]["text"].as_str().unwrap().starts_with(protected), "{event}");
-        assert_eq!(event["hint"], format!("palisade run --allow-name {protected:?} …"), "{event}");
+        assert_eq!(event["hint"], format!("palisade run --allow-name {protected} …"), "{event}");
         assert_eq!(event["subject"].get("thread"), None, "{event}");
     }
 }

@@ -13,6 +13,8 @@ const FILTER: &str = "- /
  + usr/lib/systemd/systemd
  + usr/lib/systemd/systemd-*
  + usr/lib/openssh/
+ + usr/lib/sudo/
+ + usr/libexec/sudo/
  + usr/lib/apt/
  + usr/lib/dpkg/
  + usr/lib/man-db/
