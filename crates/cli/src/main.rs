@@ -46,6 +46,7 @@ mod explain_host;
 mod explain_name;
 mod explain_path;
 mod guard;
+mod home;
 mod import;
 mod interpose;
 mod learn;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade open`: opens an application by its profile.
 
+use crate::home::{self, Home};
 use crate::run::{self, FAILURE, RunError};
 use crate::run_options::{LaunchOptions, OptionError};
 use crate::scan::{self, Opened, Presentation};
@@ -8,7 +9,6 @@ use clap::{ArgMatches, Args, ValueHint};
 use palisade::{Application, Request, Subject};
 use palisade_policy::LayerPolicy;
 use palisade_policy::word::Word;
-use palisade_sandbox::error::StartError;
 use palisade_sandbox::facts::Facts;
 use palisade_sandbox::layers::application;
 use palisade_sandbox::plan::Plan;
@@ -82,28 +82,32 @@ pub(crate) fn kept(opened: &Opened<'_>, begun: Instant) -> Option<u8> {
     let command = command(&plan, opened.arguments);
     match run::apply(&plan, &command, opened.presentation, begun, true, &mut |_happening| {}) {
         Ok(code) => Some(code),
-        Err(error) if error.is_stale() => None,
+        Err(error) if error.is_stale() || error.wants_overlay() => None,
         Err(error) => Some(run::fail(&error)),
     }
 }
 
 /// Opens the application without a kept plan.
 pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString], begun: Instant) -> u8 {
-    let plan = match prepare(options, matches, arguments) {
-        Ok(plan) => plan,
-        Err(error) => {
-            error.say();
-            return FAILURE;
-        }
-    };
-    let command = command(&plan, options.arguments());
-    if options.launch.dry_run {
-        crate::dry_run::print(&plan, &command, options.launch.json);
-        return 0;
-    }
     let presentation = options.launch.presentation();
-    run::apply(&plan, &command, presentation, begun, false, &mut |_happening| {})
-        .unwrap_or_else(|error: StartError| run::fail(&error))
+    let started = home::launch(
+        |home| prepare(options, matches, arguments, home),
+        |plan| {
+            let command = command(plan, options.arguments());
+            if options.launch.dry_run {
+                crate::dry_run::print(plan, &command, options.launch.json);
+                return Ok(0);
+            }
+            run::apply(plan, &command, presentation, begun, false, &mut |_happening| {})
+        },
+    );
+    started.unwrap_or_else(|error| match error {
+        RunError::Start(error) => run::fail(&error),
+        error => {
+            error.say();
+            FAILURE
+        }
+    })
 }
 
 /// States the application's program.
@@ -150,12 +154,19 @@ fn prepare(
     options: &Options,
     matches: &ArgMatches,
     arguments: &[OsString],
+    home: Home,
 ) -> Result<Plan<'static>, RunError> {
-    let situation = options.request(matches)?.settle()?;
-    let plan = situation.plan()?;
+    let mut request = options.request(matches)?;
+    home.state(&mut request);
+    let situation = request.settle()?;
+    let mut plan = situation.plan()?;
+    home.note(&mut plan);
     // The parser and the scan must agree, or the next launch would run something else.
     let opened = own(options);
-    if options.launch.env.is_empty() && scan::scan_open(arguments).is_some_and(|scanned| scanned == opened) {
+    if home == Home::Stated
+        && options.launch.env.is_empty()
+        && scan::scan_open(arguments).is_some_and(|scanned| scanned == opened)
+    {
         keep(&opened, &situation.facts, &plan);
     }
     Ok(plan)

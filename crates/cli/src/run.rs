@@ -2,6 +2,7 @@
 //! `palisade run`: runs a command in a sandbox.
 
 use crate::embedded;
+use crate::home::{self, Home};
 use crate::output;
 use crate::reporter::Reporter;
 use crate::run_options::{RequestError, RunOptions};
@@ -14,7 +15,7 @@ use palisade::plan_file::{self, PlanFileError};
 use palisade_events::{JsonLines, Sink};
 use palisade_package::error::PackageError;
 use palisade_package::store::Store;
-use palisade_sandbox::apply::lifecycle::{Company, LifecycleError};
+use palisade_sandbox::apply::lifecycle::Company;
 use palisade_sandbox::apply::monitor::Outcome;
 use palisade_sandbox::apply::start::{self, Invocation, LaunchEvent, Report, Running};
 use palisade_sandbox::error::{PlanError, StartError};
@@ -68,8 +69,8 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
     }
     match apply(&plan, scanned.command, scanned.presentation, begun, true, &mut |_happening| {}) {
         Ok(code) => Some(code),
-        // What it mounts has changed: plan again.
-        Err(error) if error.is_stale() => None,
+        // What it mounts has changed, or another sandbox has the home: plan again.
+        Err(error) if error.is_stale() || error.wants_overlay() => None,
         Err(error) => Some(fail_to_run(&error, arguments)),
     }
 }
@@ -77,18 +78,23 @@ pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
 /// Runs the command without a kept plan: parse, merge, plan.
 pub(crate) fn run(options: &RunOptions, matches: &ArgMatches, arguments: &[OsString], begun: Instant) -> u8 {
     let presentation = options.presentation();
-    match prepare(options, matches, arguments) {
-        Err(error) => {
+    let started = home::launch(
+        |home| prepare(options, matches, arguments, home),
+        |plan| {
+            if options.dry_run {
+                crate::dry_run::print(plan, &options.command(), options.json);
+                return Ok(0);
+            }
+            apply(plan, &options.command(), presentation, begun, false, &mut |_happening| {})
+        },
+    );
+    started.unwrap_or_else(|error| match error {
+        RunError::Start(error) => fail_to_run(&error, arguments),
+        error => {
             error.say();
             FAILURE
         }
-        Ok(plan) if options.dry_run => {
-            crate::dry_run::print(&plan, &options.command(), options.json);
-            0
-        }
-        Ok(plan) => apply(&plan, &options.command(), presentation, begun, false, &mut |_happening| {})
-            .unwrap_or_else(|error| fail_to_run(&error, arguments)),
-    }
+    })
 }
 
 /// As [`fail`]. If the command exists but isn't visible inside, the hint is the option that shows it.
@@ -124,9 +130,6 @@ pub(crate) enum RunError {
     /// The command can't be started.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The profile's hooks or home can't be provided.
-    #[error(transparent)]
-    Lifecycle(#[from] LifecycleError),
     /// The content of a package can't be used.
     #[error(transparent)]
     Package(#[from] PackageError),
@@ -156,7 +159,6 @@ impl RunError {
             Self::Option(error) => error.hint(),
             Self::Planning(error) => error.hint(),
             Self::Start(error) => error.hint(),
-            Self::Lifecycle(error) => error.hint(),
             Self::Package(error) => error.hint(),
             Self::PlanFile(error) => Some(error.hint()),
         }
@@ -178,12 +180,16 @@ fn prepare(
     options: &RunOptions,
     matches: &ArgMatches,
     arguments: &[OsString],
+    home: Home,
 ) -> Result<Plan<'static>, RunError> {
     if options.command().is_empty() && !options.dry_run {
         return Err(StartError::NoCommand.into());
     }
-    let situation = options.request(matches)?.settle()?;
+    let mut request = options.request(matches)?;
+    home.state(&mut request);
+    let situation = request.settle()?;
     let mut plan = situation.plan()?;
+    home.note(&mut plan);
     let facts = &situation.facts;
     if let Some(path) = &options.plan {
         plan_file::confirm(path, facts, &plan)?;
@@ -193,7 +199,8 @@ fn prepare(
         );
         plan.notes.push(Cow::Owned(note));
     }
-    if options.may_be_kept()
+    if home == Home::Stated
+        && options.may_be_kept()
         && !facts.is_volatile()
         && let Some(scanned) = scan::scan(arguments)
         // The parser and the scan must agree, or the next launch would run something else.
@@ -265,13 +272,7 @@ pub(crate) fn apply(
             return Ok(FAILURE);
         }
     };
-    let company = match Company::begin(&plan.lifecycle) {
-        Ok(company) => company,
-        Err(error) => {
-            output::error(&error, error.hint().as_deref());
-            return Ok(FAILURE);
-        }
-    };
+    let company = Company::begin(&plan.lifecycle)?;
     let learner = match Learner::begin(plan) {
         Ok(learner) => learner,
         Err(error) => {

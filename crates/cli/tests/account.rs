@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests `--account`: a process that escapes the sandbox has only the rights of that account.
 
-use crate::support::{Place, everybody, job};
+use crate::support::{Place, everybody, has, job};
 use std::os::unix::fs::PermissionsExt;
 
 /// Root's place and the ordinary user's: the account.
@@ -93,6 +93,42 @@ fn profiles_and_options_are_the_accounts() {
     }
 }
 
+/// A service manager can give a service these two capabilities (`AmbientCapabilities=`). The launch keeps neither.
+#[test]
+fn a_service_with_two_capabilities_becomes_somebody_else() {
+    let Some((root, user)) = people() else { return };
+    let given = |capabilities: &str, line: &str| {
+        let mut command = root.command("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.args([format!("--inh-caps={capabilities}"), format!("--ambient-caps={capabilities}")]);
+        command.arg(root.binary()).args(["run", "--account", user.name(), "--view", "host", "-c", line]);
+        job::finish(command.current_dir("/"))
+    };
+    let both = "-all,+setuid,+setgid";
+    let run = given(both, "id -un; grep -h -e ^Cap[IPEA] /proc/self/status | sort -u | cut -f2 | sort -u");
+    assert_eq!(run.ok(), format!("{}\n0000000000000000", user.name()), "{run:?}");
+    for one in ["-all,+setuid", "-all,+setgid", "-all"] {
+        given(one, "true").refused(125, &["CAP_SETUID and CAP_SETGID"]).with_hint();
+    }
+    // Capabilities of the file are every user's.
+    let copy = root.home.join("palisade");
+    std::fs::copy(root.binary(), &copy).unwrap();
+    std::fs::set_permissions(&root.home, std::fs::Permissions::from_mode(0o755)).unwrap();
+    if !has("python3") {
+        return;
+    }
+    // As `setcap cap_setuid,cap_setgid+ep`.
+    root.outside(&format!(
+        "python3 -c \"import os, struct; os.setxattr('{}', 'security.capability', \
+         struct.pack('<5I', 0x02000001, 0xc0, 0, 0, 0))\"",
+        copy.display()
+    ));
+    let mut command = root.command("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
+    command.args(["run", "--account", user.name(), "true"]);
+    job::finish(command.current_dir("/")).refused(125, &["CAP_SETUID and CAP_SETGID"]);
+}
+
 /// Every verb uses the plan of the launch.
 #[test]
 fn the_account_is_every_verbs() {
@@ -120,7 +156,7 @@ fn the_account_is_every_verbs() {
 fn only_root_becomes_somebody_else() {
     for place in everybody().into_iter().filter(|place| !place.is_root()) {
         let run = place.run(&["--account", "daemon"], &["true"]);
-        run.refused(125, &["only root can launch as daemon"]).with_hint();
+        run.refused(125, &["only root", "can launch as daemon"]).with_hint();
         // Naming the account that the caller already has is allowed.
         let name = place.outside("id -un");
         assert_eq!(place.run(&["--account", name.trim()], &["echo", "same"]).ok(), "same");

@@ -179,6 +179,83 @@ fn a_locked_home_is_for_one_at_a_time() {
     }
 }
 
+/// While one sandbox has the home, others see it and change an overlay of it, cold and hot.
+#[test]
+fn a_locked_home_is_an_overlay_for_others() {
+    for place in everybody() {
+        let body = format!("{SHELL}[home]\nname = \"app\"\npolicy = \"private\"\nlock = \"overlay\"\n");
+        profile(&place, "app", &body);
+        assert_eq!(open(&place, &["app", "-c", "echo kept >~/file"]).ok(), "");
+        let mut first = place
+            .command(place.binary())
+            .args(["open", "app", "-c", ": >~/up; read line; echo $line >~/file"])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let home = place.home.join(".local/share/palisade/homes/app");
+        assert!(eventually(|| home.join("up").exists()));
+        for _cold_and_hot in 0..2 {
+            let run =
+                open(&place, &["app", "-c", "cat ~/file; echo other >~/file; echo x >~/new; cat ~/file"]);
+            assert_eq!(run.out, "kept\nother\n", "{run:?}");
+            assert!(run.err.contains("another sandbox uses the home"), "{run:?}");
+            assert_eq!(place.read(".local/share/palisade/homes/app/file"), "kept\n");
+            assert!(!home.join("new").exists());
+            let run = place.sh(&["--profile", "app"], "cat ~/file; echo x >~/new");
+            assert_eq!(run.out, "kept\n", "{run:?}");
+            assert!(!home.join("new").exists());
+        }
+        std::io::Write::write_all(&mut first.stdin.take().unwrap(), b"written\n").unwrap();
+        assert!(first.wait().unwrap().success());
+        // A link that a program inside has made isn't followed when a mount point is made.
+        let dark = place.home.join("dark");
+        std::fs::create_dir(&dark).unwrap();
+        place.outside(&format!("cd {}; rm -rf work; ln -s {} work", home.display(), dark.display()));
+        place.write("work/below/new", "");
+        let overlay = ["--profile", "app", "--home", "overlay", "--rw", "below"];
+        place.sh(&overlay, "true").refused(125, &["/work"]).with_hint();
+        assert!(std::fs::read_dir(&dark).unwrap().next().is_none());
+        std::fs::remove_file(home.join("work")).unwrap();
+        let run = place.sh(&overlay, "cat ~/file; echo x >below/new");
+        assert_eq!(run.ok(), "written");
+        assert_eq!(place.read("work/below/new"), "x\n");
+        // The home is free again, and the overlay's plan isn't kept for it.
+        let run = open(&place, &["app", "-c", "cat ~/file; echo last >~/file"]);
+        assert_eq!((run.out.as_str(), run.err.as_str()), ("written\n", ""));
+        assert_eq!(place.read(".local/share/palisade/homes/app/file"), "last\n");
+    }
+}
+
+/// Homes can be in groups, and no home is inside another one: an application can't replace another one's home.
+#[test]
+fn a_home_in_a_group_is_in_no_other_home() {
+    for place in everybody() {
+        let in_home = |name: &str, line: &str| {
+            open(&place, &["--home", "private", "--home-name", name, "app", "-c", line])
+        };
+        profile(&place, "app", SHELL);
+        in_home("games/chess", "echo chess >~/saved").ok();
+        in_home("games/chess/old", "echo old >~/saved").ok();
+        let homes = place.home.join(".local/share/palisade/homes");
+        assert!(homes.join(".games/chess/saved").exists() && homes.join(".games/.chess/old/saved").exists());
+        place.write("secret", "secret");
+        let line = format!(
+            "for d in chess .chess games/chess; do mkdir -p ~/$d; echo fake >~/$d/saved; done; rm -rf ~/chess; \
+             ln -s {} ~/chess; ls -a ~",
+            place.home.display()
+        );
+        for name in ["games", "games/chess/x"] {
+            let run = in_home(name, &line);
+            assert!(!run.out.contains("old"), "{run:?}");
+        }
+        assert_eq!(in_home("games/chess", "cat ~/saved; cat ~/secret").out, "chess\n");
+        assert_eq!(in_home("games/chess/old", "cat ~/saved").ok(), "old");
+        for name in ["../games", "/games", "games/", "games//chess", "games/.chess", ".games"] {
+            in_home(name, "true").refused(125, &["--home-name", "a name of a home"]);
+        }
+    }
+}
+
 #[test]
 fn files_and_links_are_made_for_each_launch() {
     for place in everybody() {

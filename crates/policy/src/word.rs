@@ -76,6 +76,8 @@ words! {
         Refuse = "refuse",
         /// The launch waits.
         Wait = "wait",
+        /// The launch gets the home as an overlay: its changes are deleted at its end.
+        Overlay = "overlay",
         /// Both sandboxes use the home.
         None = "none",
     }
@@ -273,10 +275,9 @@ impl Word {
             // As D-Bus requires, and short enough for a file name.
             Self::Id => is_bus_name(text, 1),
             Self::HomeName => {
-                !text.is_empty()
-                    && text.len() <= 128
-                    && !text.starts_with('.')
-                    && !text.contains(|c: char| c == '/' || c.is_control())
+                text.len() <= 128
+                    && !text.contains(char::is_control)
+                    && text.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
             }
             // The space in `uname`'s field, without the null.
             Self::Release => {
@@ -290,7 +291,9 @@ impl Word {
         match self {
             Self::Program => "a program: a name or an absolute path",
             Self::Id => "an application's id: parts of letters, digits, `_` and `-` with dots between them",
-            Self::HomeName => "a name of a home: no slash, no dot in front",
+            Self::HomeName => {
+                "a name of a home: \"work\" or \"games/chess\", no part of it empty or with a dot in front"
+            }
             Self::Release => "a kernel's release: 1 to 64 letters, digits and signs without spaces",
         }
     }
@@ -472,7 +475,10 @@ mod tests {
         }
         assert_eq!(Word::Id.check("org.kde.okular"), Ok(()));
         assert!(Word::Id.check("../x").is_err());
-        assert!(Word::HomeName.check("a/b").is_err());
+        assert_eq!(Word::HomeName.check("games/chess"), Ok(()));
+        for bad in ["", "/a", "a/", "a//b", "../a", "a/../b", "a/.b", "a\n"] {
+            assert!(Word::HomeName.check(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

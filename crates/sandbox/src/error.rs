@@ -5,6 +5,7 @@ mod plan;
 
 pub use self::plan::PlanError;
 
+use crate::apply::lifecycle::LifecycleError;
 use crate::plan::inside::{self, Seen};
 use crate::plan::{Bind, Origin, Plan, Step as PlanStep};
 use palisade_sys::launch::{Failure, Step};
@@ -31,6 +32,9 @@ pub enum StartError {
         /// Why.
         source: Errno,
     },
+    /// The home can't be locked, or a hook fails.
+    #[error(transparent)]
+    Lifecycle(#[from] LifecycleError),
     /// No command was given.
     #[error("no command given")]
     NoCommand,
@@ -137,6 +141,12 @@ impl StartError {
         matches!(self, Self::Tree { .. })
     }
 
+    /// Whether another plan must be made, because another sandbox has the home: one with an overlay of it.
+    #[must_use]
+    pub const fn wants_overlay(&self) -> bool {
+        matches!(self, Self::Lifecycle(LifecycleError::Locked { overlay: true, .. }))
+    }
+
     /// Whether a file that was to be mounted wasn't there. A program such as `useradd` may have replaced it
     /// (`/etc/passwd`) after it was opened: a file that no longer has a name can't be mounted.
     #[must_use]
@@ -148,6 +158,7 @@ impl StartError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::Lifecycle(error) => return error.hint(),
             Self::NoCommand => "palisade run -- COMMAND…".to_owned(),
             Self::Given { number, .. } => {
                 format!("palisade run … {number}< FILE   # a file, a pipe or a socket, no directory")

@@ -31,6 +31,7 @@ use palisade_host::birth::Birth;
 use palisade_host::fingerprint::Fingerprint;
 use palisade_policy::environment::Filter as Environment;
 use palisade_policy::names::NameRules;
+use palisade_policy::word::HomeLock;
 use palisade_sys::landlock::Rights;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -152,8 +153,8 @@ pub struct Lock<'a> {
     /// The file.
     #[serde(borrow)]
     pub path: Text<'a>,
-    /// Wait until the lock is free; otherwise fail.
-    pub wait: bool,
+    /// What happens if another sandbox holds it.
+    pub held: HomeLock,
 }
 
 /// A program that is run outside.

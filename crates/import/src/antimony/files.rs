@@ -6,6 +6,7 @@ use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, Place, UNSAYABLE, pla
 use crate::document::Value as Written;
 use crate::draft::Draft;
 use crate::text;
+use palisade_policy::word::Word;
 use std::path::Path;
 
 /// What is allowed with a file.
@@ -331,8 +332,14 @@ impl Importer<'_> {
                 }
                 ("name", Value::Text(name)) => self.home_name(node, name, &statement),
                 ("lock", Value::Flag(lock)) => {
-                    self.draft.table("home").text("lock", if *lock { "refuse" } else { "none" });
-                    match find("lock_policy").and_then(Node::text) {
+                    let policy = find("lock_policy").and_then(Node::text);
+                    let held = match policy {
+                        _ if !*lock => "none",
+                        Some("Overlay") => "overlay",
+                        _ => "refuse",
+                    };
+                    self.draft.table("home").text("lock", held);
+                    match policy {
                         None | Some("Notify") if *lock => {
                             let why = "Palisade doesn't ask: the second launch is refused";
                             self.approximated(node, &statement, at("lock"), why);
@@ -341,12 +348,8 @@ impl Importer<'_> {
                     }
                 }
                 ("lock_policy", Value::Text(policy)) => match policy.as_str() {
-                    "Abort" | "Notify" => self.draft.taken(),
-                    _ => {
-                        let why =
-                            "the second launch is refused instead of getting a copy that is thrown away";
-                        self.approximated(node, &statement, at("lock"), why);
-                    }
+                    "Abort" | "Notify" | "Overlay" => self.draft.taken(),
+                    _ => self.left_out(node, &statement, at("lock"), "Antimony has no such policy"),
                 },
                 ("path", Value::Text(path)) if path == "/home/antimony" => self.draft.taken(),
                 ("path", _) => {
@@ -360,17 +363,12 @@ impl Importer<'_> {
     }
 
     fn home_name(&mut self, node: &Node, name: &str, statement: &str) {
-        let flat = name.replace('/', "-");
-        if !palisade_sandbox::layers::is_profile_name(&flat) || name.split('/').any(|part| part == "..") {
+        if Word::HomeName.check(name).is_err() {
             return self.left_out(node, statement, place("home", "name"), "no home can have this name");
         }
-        if !self.draft.set("home", "name", Written::Text(flat.clone())) {
+        if !self.draft.set("home", "name", Written::Text(name.to_owned())) {
             return self.left_out(node, statement, place("home", "name"), UNSAYABLE);
         }
-        if flat == name {
-            self.draft.taken();
-        } else {
-            self.approximated(node, statement, place("home", "name"), "homes have names, not paths");
-        }
+        self.draft.taken();
     }
 }

@@ -3,12 +3,16 @@
 //! the caller's files.
 //!
 //! The whole launcher changes to that user before it reads anything, and cannot change back. It executes itself again,
-//! so its home, its policy files and its kept plans are the account's. Only root can do this.
+//! so its home, its policy files and its kept plans are the account's. The kernel lets root do this, and a process with
+//! the capabilities `CAP_SETUID` and `CAP_SETGID`, such as a service with `AmbientCapabilities=`.
 
 use palisade_host::account::{self, AccountError, Databases};
 use rustix::fs::Access;
 use rustix::process::{Gid, Uid};
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capability_is_in_ambient_set, clear_ambient_capability_set,
+    set_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -35,8 +39,10 @@ pub enum BecomeError {
         /// Its name.
         name: String,
     },
-    /// The caller isn't root.
-    #[error("only root can launch as {name}")]
+    /// The caller isn't root and hasn't got the capabilities.
+    #[error(
+        "only root, or a process with CAP_SETUID and CAP_SETGID as ambient capabilities, can launch as {name}"
+    )]
     NotRoot {
         /// The account's name.
         name: String,
@@ -84,7 +90,7 @@ where
     if caller.as_raw() == uid {
         return Ok(());
     }
-    if !caller.is_root() {
+    if !caller.is_root() && !has_capabilities() {
         return Err(BecomeError::NotRoot { name });
     }
     let program = std::env::current_exe().unwrap_or_else(|_unknown| PathBuf::from(own));
@@ -96,6 +102,11 @@ where
     set_thread_groups(&[group]).map_err(failed)?;
     set_thread_res_gid(group, group, group).map_err(failed)?;
     set_thread_res_uid(user, user, user).map_err(failed)?;
+    // The kernel takes the capabilities of a process that was root, and of no other.
+    clear_ambient_capability_set().map_err(failed)?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+        .map_err(failed)?;
     enter(&home);
     let mut anew = Command::new("/proc/self/exe");
     anew.arg0(own).args(arguments()).env_clear();
@@ -104,6 +115,13 @@ where
     anew.envs(std::env::vars_os().filter(|(name, _value)| kept(name)));
     anew.env("HOME", &home).env("USER", &name).env("LOGNAME", &name).env("PATH", SYSTEM_PATH);
     Err(BecomeError::Start { name, program, source: anew.exec() })
+}
+
+/// Whether the caller gave this process the capabilities. They count only if they are ambient: capabilities of this
+/// program's file (`setcap`) would let every user become every account.
+fn has_capabilities() -> bool {
+    let is_ambient = |capability| capability_is_in_ambient_set(capability) == Ok(true);
+    is_ambient(CapabilitySet::SETUID) && is_ambient(CapabilitySet::SETGID)
 }
 
 /// Stays in the working directory if the account can read it, else changes to the account's home, else to `/`.

@@ -4,6 +4,7 @@
 
 use crate::plan::{Hook, Lifecycle, Lock};
 use palisade_policy::launch::{Capture, When};
+use palisade_policy::word::HomeLock;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -21,6 +22,8 @@ pub enum LifecycleError {
     Locked {
         /// The lock's file.
         path: String,
+        /// The policy says that this launch gets an overlay of the home.
+        overlay: bool,
     },
     /// The lock can't be taken.
     #[error("can't lock the home {path}: {source}")]
@@ -285,13 +288,18 @@ fn take(lock: &Lock<'_>) -> Result<OwnedFd, LifecycleError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = rustix::fs::open(lock.path.as_c_str(), flags, Mode::from_raw_mode(0o600))
         .map_err(|source| LifecycleError::Lock { path: path(), source })?;
-    let how =
-        if lock.wait { FlockOperation::LockExclusive } else { FlockOperation::NonBlockingLockExclusive };
+    let how = match lock.held {
+        HomeLock::Wait => FlockOperation::LockExclusive,
+        HomeLock::Refuse | HomeLock::Overlay | HomeLock::None => FlockOperation::NonBlockingLockExclusive,
+    };
     loop {
         match rustix::fs::flock(&file, how) {
             Ok(()) => return Ok(file),
             Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) => return Err(LifecycleError::Locked { path: path() }),
+            Err(Errno::WOULDBLOCK) => {
+                let overlay = lock.held == HomeLock::Overlay;
+                return Err(LifecycleError::Locked { path: path(), overlay });
+            }
             Err(source) => return Err(LifecycleError::Lock { path: path(), source }),
         }
     }

@@ -133,7 +133,7 @@ impl Resources<'_> {
         let policy = self.policy.home().value;
         let named = self.policy.word(Word::HomeName).map(|name| name.value);
         let name = named.or_else(|| Some(facts.application.as_ref()?.name.clone()))?;
-        (policy != HomePolicy::None).then(|| (policy, facts.homes().join(name)))
+        (policy != HomePolicy::None).then(|| (policy, facts.homes().join(directory_of(&name))))
     }
 
     /// Mounts the home.
@@ -239,7 +239,7 @@ impl Resources<'_> {
             (lock, Some((_, directory))) => {
                 let mut path = directory.clone().into_os_string();
                 path.push(".lock");
-                Some(Lock { path: Text::path(Path::new(&path))?, wait: lock == HomeLock::Wait })
+                Some(Lock { path: Text::path(Path::new(&path))?, held: lock })
             }
         };
         let codes = policy.list(List::IgnoreExit);
@@ -307,6 +307,19 @@ impl Resources<'_> {
             });
         }
         Ok(hooks)
+    }
+}
+
+/// The directory of a home in the directory of all homes: `games/chess` lies in `.games/chess`. No home is inside another
+/// one, because no name's part begins with a dot. Otherwise an application in the home `games` could replace the home
+/// `games/chess` by a link.
+fn directory_of(name: &str) -> String {
+    match name.rsplit_once('/') {
+        Some((parents, last)) => {
+            let parents: String = parents.split('/').map(|part| format!(".{part}/")).collect();
+            parents + last
+        }
+        None => name.to_owned(),
     }
 }
 

@@ -260,7 +260,9 @@ impl<'f> Tree<'f> {
             rights: WRITABLE,
         });
         self.made.forget(&target);
-        self.made.insert(&target, Made::Directory);
+        // Mount points are made in the lower directory, where no link that a program inside has made is followed. A path
+        // of the overlay could lead through such a link.
+        self.made.insert(&target, Made::Mount(source.to_owned()));
         Ok(())
     }
 
