@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests message buses behind a filter: which messages pass, and which don't. `ends` tests when the filter starts and ends,
-//! `portals` tests desktop portals.
+//! `portals` tests desktop portals, and
+//! `chooser` a whole desktop's file chooser.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
+mod chooser;
 mod ends;
 mod portals;
 mod world;
