@@ -55,7 +55,8 @@ impl Application {
         Ok(Self::of(facts, &profile.name, &loaded))
     }
 
-    fn of(facts: &Facts, name: &str, loaded: &Loaded) -> Self {
+    /// What a profile of that name states.
+    pub(crate) fn of(facts: &Facts, name: &str, loaded: &Loaded) -> Self {
         let profile = loaded.profile.as_ref();
         let configurations = profile.map(|profile| profile.configurations.as_slice()).unwrap_or_default();
         let stated = loaded.policy.word(Word::Program).into_iter();

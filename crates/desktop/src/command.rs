@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one command that overrides start, `palisade open NAME`, quoted for each kind of file.
+//! The one command that overrides start, `palisade open NAME` or a package, quoted for each kind of file.
 //!
 //! Each kind of file has its own quoting, and a second layer beneath it that removes backslashes. No word of the
 //! application stands before `--`, so none of its arguments can be an option of Palisade.
@@ -8,10 +8,26 @@ use crate::exec::{Piece, Word};
 use std::borrow::Cow;
 use std::path::Path;
 
+/// By which program an application is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Means<'a> {
+    /// Palisade opens the profile.
+    Profile,
+    /// A package: the application and Palisade in one file.
+    Package,
+    /// The application's own program, in the entry that a package contains. The entry has this icon.
+    Program {
+        /// A name in icon themes.
+        icon: Option<&'a str>,
+    },
+}
+
 /// What an override starts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Command<'a> {
-    /// The path of Palisade.
+    /// Whose path `binary` is.
+    pub(crate) means: Means<'a>,
+    /// The path of the program.
     pub(crate) binary: &'a Binary,
     /// The profile.
     pub(crate) name: &'a str,
@@ -19,11 +35,11 @@ pub(crate) struct Command<'a> {
     pub(crate) configuration: Option<&'a str>,
 }
 
-/// The path of Palisade, if each kind of file can name it.
+/// The path of the program that is started, if each kind of file can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Binary(String);
 
-/// The path of Palisade can't be named.
+/// The program's path can't be named.
 #[derive(Debug, thiserror::Error)]
 #[error("can't write a desktop entry that starts {path:?}: the path contains {what}")]
 pub struct BinaryError {
@@ -66,21 +82,34 @@ impl Command<'_> {
     /// The words before the application's own arguments. The configuration stands before the profile: words after the
     /// profile may be read as the application's arguments.
     fn start(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let program = Cow::from(self.binary.path());
+        if self.means != Means::Profile {
+            return vec![program].into_iter();
+        }
         let configuration: Vec<Cow<'_, str>> = match self.configuration {
             // As a word of its own it would be read as an option.
             Some(name) if name.starts_with('-') => vec![format!("--config={name}").into()],
             Some(name) => vec!["--config".into(), name.into()],
             None => Vec::new(),
         };
-        let begin = [self.binary.path(), "open"].map(Cow::from);
-        begin.into_iter().chain(configuration).chain([Cow::from(self.name)])
+        let begin = [program, "open".into()].into_iter();
+        begin.chain(configuration).chain([self.name.into()]).collect::<Vec<_>>().into_iter()
+    }
+
+    /// The word after which everything is the application's.
+    const fn end(&self) -> Option<&'static str> {
+        match self.means {
+            Means::Profile => Some("--"),
+            Means::Package => Some("--palisade-end"),
+            Means::Program { .. } => None,
+        }
     }
 
     /// The value of a desktop entry's `Exec`.
     pub(crate) fn desktop(&self, arguments: &[Word]) -> String {
         let literal = |text: &str| desktop_word(&Word(vec![Piece::Text(text.to_owned())]));
         let mut words: Vec<String> = self.start().map(|word| literal(&word)).collect();
-        words.push("--".to_owned());
+        words.extend(self.end().map(str::to_owned));
         words.extend(arguments.iter().map(desktop_word));
         words.join(" ")
     }
@@ -211,7 +240,8 @@ mod tests {
     #[test]
     fn words_are_quoted_where_they_must_be() {
         let binary = binary();
-        let command = Command { binary: &binary, name: "a$b", configuration: Some("50%") };
+        let command =
+            Command { means: Means::Profile, binary: &binary, name: "a$b", configuration: Some("50%") };
         let arguments: Vec<Word> =
             ["%U", "x y=%f", "", "--a"].iter().filter_map(|word| Word::parse(word)).collect();
         assert_eq!(
@@ -253,7 +283,7 @@ mod tests {
                 return;
             };
             let configuration = [None, Some("o'clock %f"), Some("-x y")][choice % 3];
-            let command = Command { binary: &binary, name, configuration };
+            let command = Command { means: Means::Profile, binary: &binary, name, configuration };
             let line = command.desktop(&found.words());
             assert!(!line.contains(['\n', '\r']), "{line:?}");
             let read = strictly(&line).unwrap_or_else(|| panic!("{value:?} became {line:?}"));

@@ -2,7 +2,7 @@
 //! Decides what to make for an application. It reads the system's files and writes nothing.
 
 use crate::application::Application;
-use crate::command::Binary;
+use crate::command::{Binary, Means};
 use crate::disk::Content;
 use crate::error::{DesktopError, EntryFailure};
 use crate::exec::Word;
@@ -134,7 +134,7 @@ impl Preparation<'_> {
     fn want_entry(&mut self, relative: &Path, text: String, found: Option<&Found>) {
         let origin =
             found.map(|found| Origin { path: found.path.clone(), content: Content::of(&found.bytes) });
-        self.want(Kind::DesktopEntry, self.directories.entry(relative), What::File(text), origin);
+        self.want(Kind::DesktopEntry, self.directories.entry(relative), What::File(text.into()), origin);
     }
 
     /// Checks whether a shell will find the link.
@@ -155,7 +155,13 @@ impl Preparation<'_> {
     }
 
     fn with(&self, separate: bool) -> Override<'_> {
-        Override { application: self.application, binary: self.binary, programs: &self.programs, separate }
+        Override {
+            application: self.application,
+            means: Means::Profile,
+            binary: self.binary,
+            programs: &self.programs,
+            separate,
+        }
     }
 
     fn entries(&mut self) -> Result<Option<WantedDefaults>, DesktopError> {
@@ -257,7 +263,7 @@ impl Preparation<'_> {
             let path =
                 self.directories.data.join("dbus-1/services").join(format!("{}.service", service.bus_name));
             let origin = Origin { path: service.path, content: Content::of(&service.bytes) };
-            self.want(Kind::BusService, path, What::File(text), Some(origin));
+            self.want(Kind::BusService, path, What::File(text.into()), Some(origin));
         }
     }
 
@@ -265,7 +271,7 @@ impl Preparation<'_> {
         let unit = unit_name(&self.application.name);
         let path = self.directories.configuration.join("systemd/user").join(&unit);
         let text = self.with(false).unit();
-        self.want(Kind::Unit, path, What::File(text), None);
+        self.want(Kind::Unit, path, What::File(text.into()), None);
         unit
     }
 }
@@ -310,7 +316,8 @@ mod tests {
         let home = facts.account.home.clone();
         let what = |what: What| match what {
             What::Link(target) => target.display().to_string(),
-            What::File(text) => {
+            What::File(bytes) => {
+                let text = String::from_utf8(bytes).unwrap();
                 let lines = text.lines().filter(|line| line.starts_with("Exec"));
                 lines.collect::<Vec<&str>>().join("|").replace("/opt/palisade open", "PO")
             }

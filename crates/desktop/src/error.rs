@@ -92,6 +92,28 @@ pub enum DesktopError {
     },
 }
 
+/// A path as a word of a command.
+pub(crate) fn shown(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}
+
+/// What to do about a list of what was made.
+pub(crate) fn store_hint(error: &ManifestError) -> Option<String> {
+    Some(match error {
+        ManifestError::Distrusted(TrustError::Distrusted { path, .. }) => {
+            format!("look at it, then: chmod go-w {}", shown(path))
+        }
+        ManifestError::Broken { file, .. } => format!(
+            "mv {0} {0}.old   # then enable it again: unchanged files count as made by Palisade",
+            shown(file)
+        ),
+        ManifestError::Busy { .. } => {
+            "lslocks -o COMMAND,PID,PATH   # shows the process that holds it".to_owned()
+        }
+        _ => return None,
+    })
+}
+
 /// Why an application isn't found, or isn't changed.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
@@ -125,20 +147,6 @@ impl DesktopError {
 
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
-        let shown = |path: &Path| quoted(&path.to_string_lossy());
-        let store = |error: &ManifestError| match error {
-            ManifestError::Distrusted(TrustError::Distrusted { path, .. }) => {
-                Some(format!("look at it, then: chmod go-w {}", shown(path)))
-            }
-            ManifestError::Broken { file, .. } => Some(format!(
-                "mv {0} {0}.old   # then enable it again: unchanged files count as made by Palisade",
-                shown(file)
-            )),
-            ManifestError::Busy { .. } => {
-                Some("lslocks -o COMMAND,PID,PATH   # shows the process that holds it".to_owned())
-            }
-            _ => None,
-        };
         Some(match self {
             Self::Name(_) => {
                 "palisade profile list   # a profile with another name can inherit this one".to_owned()
@@ -151,7 +159,7 @@ impl DesktopError {
             Self::Type { .. } => "xdg-mime query filetype FILE   # prints the type of FILE".to_owned(),
             Self::NoEntry { again, .. } => format!("{again}   # makes one"),
             Self::Entry { again, .. } => format!("{again}   # makes a new entry without the system's"),
-            Self::State { source } => return store(source),
+            Self::State { source } => return store_hint(source),
             Self::Enable { source: InstallError::Foreign { path, .. }, again, .. } => format!(
                 "{again} --force   # keeps it as {}; palisade desktop disable puts it back",
                 shown(&aside(path))
@@ -166,7 +174,7 @@ impl DesktopError {
                 format!("cp --remove-destination \"$(readlink -f {0})\" {0}   # makes it a file", shown(file))
             }
             Self::Enable { source: InstallError::Manifest(source), .. }
-            | Self::Disable { source: InstallError::Manifest(source), .. } => return store(source),
+            | Self::Disable { source: InstallError::Manifest(source), .. } => return store_hint(source),
             _ => return None,
         })
     }

@@ -66,22 +66,22 @@ pub enum InstallError {
 pub(crate) enum What {
     /// A link to this target.
     Link(PathBuf),
-    /// A file with this text.
-    File(String),
+    /// A file with this content.
+    File(Vec<u8>),
 }
 
 impl What {
     fn content(&self) -> Content {
         match self {
             Self::Link(target) => Content::Link(target.clone()),
-            Self::File(text) => Content::of(text.as_bytes()),
+            Self::File(bytes) => Content::of(bytes),
         }
     }
 
     fn place(&self, disk: &Disk, path: &Path, replace: bool) -> Result<(), DiskError> {
         match self {
             Self::Link(target) => disk.place_link(path, target, replace),
-            Self::File(text) => disk.place_file(path, text.as_bytes(), MODE, replace),
+            Self::File(bytes) => disk.place_file(path, bytes, MODE, replace),
         }
     }
 }

@@ -39,7 +39,7 @@ impl Home {
         let file = |kind, below: &str, text: &str| Wanted {
             kind,
             path: self.path(below),
-            what: What::File(format!("{text} {version}\n")),
+            what: What::File(format!("{text} {version}\n").into()),
             origin: None,
         };
         let types = TYPES.map(str::to_owned).to_vec();

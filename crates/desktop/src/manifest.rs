@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Records what was made for each application, so that exactly that can be removed:
-//! `$XDG_STATE_HOME/palisade/desktop/NAME.json`, where no sandbox can write.
+//! `$XDG_STATE_HOME/palisade/desktop/NAME.json`, where no sandbox can write. What packages have put into the menu is in
+//! `menus/ID.json` beside it.
 //!
 //! A manifest is written before its files are made, and removed after the last of them is gone.
 
@@ -37,6 +38,8 @@ pub enum Kind {
     BusService,
     /// A unit of the user's systemd.
     Unit,
+    /// An icon.
+    Icon,
 }
 
 /// What the user asked `enable` for.
@@ -190,6 +193,17 @@ impl Store {
     /// The store below the state directory `state` (`…/palisade`) of the user with the home `home`. It touches no file.
     pub(crate) fn new(home: &Path, state: &Path, trustee: Trustee) -> Self {
         Self { home: home.to_owned(), state: state.to_owned(), directory: state.join("desktop"), trustee }
+    }
+
+    /// The store of what packages have put into the menu, beside this one. A host may have both a profile and a package
+    /// of one name.
+    pub(crate) fn of_packages(&self) -> Self {
+        Self { directory: self.state.join("menus"), ..self.clone() }
+    }
+
+    /// The store of what was made for profiles.
+    pub(crate) fn of_profiles(&self) -> Self {
+        Self { directory: self.state.join("desktop"), ..self.clone() }
     }
 
     /// The manifest's file, whether or not it is there.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes the files that replace the system's files. They start Palisade where the system's files start the
-//! application. Pure: text in, text out.
+//! Writes the files that replace the system's files. They start Palisade, or a package, where the system's files start
+//! the application. Pure: text in, text out.
 
 use crate::application::Application;
-use crate::command::{Binary, Command};
+use crate::command::{Binary, Command, Means};
 use crate::entry::{Entry, EntryError, Group, Key, LARGEST, MAIN, escape};
 use crate::exec::{self, Invocation, Word};
 use crate::note::Lost;
@@ -41,7 +41,9 @@ const OF_ACTIONS: [&str; 4] = ["Name", "Icon", "OnlyShowIn", "NotShowIn"];
 pub(crate) struct Override<'a> {
     /// The application.
     pub(crate) application: &'a Application,
-    /// The path of Palisade.
+    /// By which program it is started.
+    pub(crate) means: Means<'a>,
+    /// The path of that program.
     pub(crate) binary: &'a Binary,
     /// Its program.
     pub(crate) programs: &'a Programs,
@@ -62,7 +64,7 @@ pub(crate) struct Rewritten {
 
 impl<'a> Override<'a> {
     fn command(&self, configuration: Option<&'a str>) -> Command<'a> {
-        Command { binary: self.binary, name: &self.application.name, configuration }
+        Command { means: self.means, binary: self.binary, name: &self.application.name, configuration }
     }
 
     /// The system's entry, with Palisade in every `Exec`.
@@ -182,6 +184,17 @@ impl<'a> Override<'a> {
     }
 
     fn header(&self, from: Option<&Path>) -> String {
+        match self.means {
+            Means::Profile => {}
+            Means::Package => {
+                let file = harmless(&palisade_sandbox::error::quoted(self.binary.path()));
+                return format!(
+                    "# Made by `{file} --palisade-menu`.\n\
+                     # `{file} --palisade-remove-menu` removes it, unless you change it.\n"
+                );
+            }
+            Means::Program { .. } => return String::new(),
+        }
         let name = palisade_sandbox::error::quoted(&self.application.name);
         let from = from.map(|from| format!(" from {}", from.shown())).unwrap_or_default();
         let text = format!("Made by `palisade desktop enable {name}`{from}.");
@@ -221,6 +234,8 @@ impl<'a> Override<'a> {
                     write_key(text, key, &format!("{} ({})", key.value, escape(variant)));
                 }
                 Some(_variant) if ["MimeType", "StartupWMClass"].contains(&key.name.as_str()) => {}
+                // The icon has another name in a package, and the directory may be absent where the package runs.
+                None if ["Icon", "Path"].contains(&key.name.as_str()) && self.is_for_package() => {}
                 _ => write_key(text, key, &key.value),
             }
         }
@@ -232,8 +247,19 @@ impl<'a> Override<'a> {
 
     fn write_commands(&self, text: &mut String, command: &Command<'_>, arguments: &[Word]) {
         line(text, "Exec", &command.desktop(arguments));
-        line(text, "TryExec", &escape(self.binary.path()));
-        line(text, MARK, &escape(&self.application.name));
+        match self.means {
+            Means::Program { icon: Some(icon) } => line(text, "Icon", &escape(icon)),
+            Means::Program { icon: None } => {}
+            Means::Profile | Means::Package => {
+                line(text, "TryExec", &escape(self.binary.path()));
+                line(text, MARK, &escape(&self.application.name));
+            }
+        }
+    }
+
+    /// Whether the entry isn't for this host: a package contains it.
+    const fn is_for_package(&self) -> bool {
+        matches!(self.means, Means::Program { .. })
     }
 
     /// The action of the system's entry, if it starts the same program as the entry.
@@ -246,6 +272,9 @@ impl<'a> Override<'a> {
         }
         let mut text = format!("\n[Desktop Action {id}]\n");
         for key in group.keys().iter().filter(|key| OF_ACTIONS.contains(&key.name.as_str())) {
+            if key.name == "Icon" && key.value.starts_with('/') && self.is_for_package() {
+                continue;
+            }
             write_key(&mut text, key, &key.value);
         }
         line(&mut text, "Exec", &self.command(None).desktop(&action.words()));

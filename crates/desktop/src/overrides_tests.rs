@@ -29,7 +29,13 @@ impl World {
     }
 
     fn of(&self, separate: bool) -> Override<'_> {
-        Override { application: &self.application, binary: &self.binary, programs: &self.programs, separate }
+        Override {
+            application: &self.application,
+            means: Means::Profile,
+            binary: &self.binary,
+            programs: &self.programs,
+            separate,
+        }
     }
 
     fn rewrite(&self, text: &str) -> Result<Rewritten, EntryError> {
