@@ -2,7 +2,7 @@
 //! Packages: an application with all that it needs, in one file that begins with Palisade's own program.
 //!
 //! - [`trailer`]: how a file states that it carries a package, and where
-//! - [`manifest`]: what is in a package, as data that another host has written
+//! - [`manifest`]: what is in a package, as data that another host has written; [`menu`]: the part of it for menus
 //! - [`select`](mod@select): which files of this host a plan takes; [`pack`](mod@pack): writing them
 //! - [`content`]: reading them back; [`store`]: unpacked packages, below the user's cache
 //! - [`error`]: the errors, with hints
@@ -13,6 +13,7 @@
 pub mod content;
 pub mod error;
 pub mod manifest;
+pub mod menu;
 pub mod pack;
 pub mod select;
 pub mod store;

@@ -3,6 +3,7 @@
 //! checked that its hash is the trailer's and that no path leads out of the directory into which it is unpacked.
 
 use super::error::PackageError;
+use super::menu::Menu;
 use super::trailer::Trailer;
 use palisade_sandbox::layers::packed::Definitions;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,8 @@ use std::path::{Component, Path};
 
 /// The bytes with which a manifest begins; the version of the format follows.
 const WORD: &[u8; 12] = b"palisade-pkg";
-/// The version of the format.
+/// The version of the format. What a later Palisade adds stands behind what an earlier one reads, which ignores it. So the
+/// version changes only if something before the end does.
 pub const VERSION: u32 = 1;
 const HEADER: usize = WORD.len() + 4;
 
@@ -50,6 +52,9 @@ pub struct Manifest {
     pub blocks: Vec<Block>,
     /// Where in the file the pieces begin.
     pub content: u64,
+    /// What it has for menus. It was added later: it stands behind the rest, and older packages end before it.
+    #[serde(skip)]
+    pub menu: Option<Menu>,
 }
 
 /// A name in a package.
@@ -142,8 +147,11 @@ impl Manifest {
         }
         let plain = lz4_flex::block::decompress_size_prepended(body)
             .map_err(|_error| damaged("its list of files can't be unpacked"))?;
-        let manifest: Self =
-            postcard::from_bytes(&plain).map_err(|_error| damaged("its list of files can't be read"))?;
+        let unreadable = |_error| damaged("its list of files can't be read");
+        let (mut manifest, added) = postcard::take_from_bytes::<Self>(&plain).map_err(unreadable)?;
+        if !added.is_empty() {
+            manifest.menu = postcard::from_bytes(added).map_err(unreadable)?;
+        }
         manifest.check(trailer).map_err(damaged)?;
         Ok(manifest)
     }
@@ -155,7 +163,9 @@ impl Manifest {
     pub fn to_bytes(&self) -> Result<Vec<u8>, postcard::Error> {
         let mut bytes = WORD.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend(lz4_flex::block::compress_prepend_size(&postcard::to_allocvec(self)?));
+        let mut plain = postcard::to_allocvec(self)?;
+        plain.extend(postcard::to_allocvec(&self.menu)?);
+        bytes.extend(lz4_flex::block::compress_prepend_size(&plain));
         Ok(bytes)
     }
 
@@ -220,7 +230,7 @@ impl Manifest {
         if !Path::new(OsStr::from_bytes(&self.program)).is_absolute() {
             return Err("its program has no place");
         }
-        Ok(())
+        self.menu.as_ref().map_or(Ok(()), Menu::check)
     }
 }
 

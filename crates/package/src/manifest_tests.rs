@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
+use crate::menu::Icon;
 
 fn entry(path: &str, what: What) -> Entry {
     Entry { path: path.as_bytes().to_vec(), what }
@@ -30,6 +31,7 @@ fn manifest(entries: Vec<Entry>, sizes: &[u32]) -> Manifest {
         entries,
         blocks: sizes.iter().map(|size| Block { stored: *size, size: *size, hash: [0; 32] }).collect(),
         content: 10,
+        menu: None,
     }
 }
 
@@ -39,11 +41,13 @@ fn check(entries: Vec<Entry>, sizes: &[u32]) -> Result<(), &'static str> {
 
 /// Writes a manifest behind some content; the file and its trailer.
 fn sealed(manifest: &Manifest) -> (std::fs::File, Trailer) {
-    let bytes = manifest.to_bytes().unwrap();
+    sealed_bytes(&manifest.to_bytes().unwrap())
+}
+
+fn sealed_bytes(bytes: &[u8]) -> (std::fs::File, Trailer) {
     let file = tempfile::tempfile().unwrap();
-    file.write_all_at(&bytes, 2000).unwrap();
-    let trailer =
-        Trailer { offset: 2000, length: bytes.len() as u64, hash: *blake3::hash(&bytes).as_bytes() };
+    file.write_all_at(bytes, 2000).unwrap();
+    let trailer = Trailer { offset: 2000, length: bytes.len() as u64, hash: *blake3::hash(bytes).as_bytes() };
     (file, trailer)
 }
 
@@ -52,6 +56,53 @@ fn what_is_written_is_read() {
     let written = manifest(vec![directory("usr"), file("usr/a", 5), link("usr/b", b"../etc")], &[5]);
     let (file, trailer) = sealed(&written);
     assert_eq!(Manifest::read(&file, &trailer).unwrap(), written);
+    let with_menu = Manifest { menu: Some(menu("org.x.App")), ..written };
+    let (file, trailer) = sealed(&with_menu);
+    assert_eq!(Manifest::read(&file, &trailer).unwrap(), with_menu);
+}
+
+fn menu(id: &str) -> Menu {
+    let icon = Icon { size: Some(48), bytes: vec![1, 2, 3] };
+    Menu { id: id.into(), entry: "[Desktop Entry]\n".into(), icon: Some(icon) }
+}
+
+/// Packages of older and newer versions differ at the end only.
+#[test]
+fn what_was_added_later_may_be_missing_and_more_may_follow() {
+    let plain = manifest(vec![file("a", 0)], &[]);
+    let with_menu = Manifest { menu: Some(menu("x")), ..plain.clone() };
+    let sealed = |body: &[u8]| {
+        let header = [&WORD[..], &VERSION.to_le_bytes()].concat();
+        sealed_bytes(&[header, lz4_flex::block::compress_prepend_size(body)].concat())
+    };
+    // As the version before wrote it, which knew of no menus.
+    let before = postcard::to_allocvec(&plain).unwrap();
+    let (file, trailer) = sealed(&before);
+    assert_eq!(Manifest::read(&file, &trailer).unwrap(), plain);
+    // That version reads a new package: what follows the part that it knows is left.
+    let new = [before.clone(), postcard::to_allocvec(&with_menu.menu).unwrap()].concat();
+    assert_eq!(postcard::from_bytes::<Manifest>(&new).unwrap(), plain);
+    // The same for what is added after this one.
+    let (file, trailer) = sealed(&[new.clone(), b"later".to_vec()].concat());
+    assert_eq!(Manifest::read(&file, &trailer).unwrap(), with_menu);
+    let (file, trailer) = sealed(&new[..new.len() - 1]);
+    assert!(Manifest::read(&file, &trailer).unwrap_err().to_string().contains("can't be read"));
+}
+
+#[test]
+fn a_menu_entry_has_a_plain_name() {
+    let check = |menu: Menu| {
+        let trailer = Trailer { offset: 2000, length: 1, hash: [0; 32] };
+        Manifest { menu: Some(menu), ..manifest(Vec::new(), &[]) }.check(&trailer)
+    };
+    assert_eq!(check(menu("org.x.App_2-1")), Ok(()));
+    for id in ["", ".", "..", ".x", "-x", "a/b", "../x", "/x", "a\0", "a\n", "a b", "é", &"x".repeat(201)] {
+        assert!(check(menu(id)).is_err(), "{id:?}");
+    }
+    let large = "x".repeat((1 << 20) + 1);
+    assert!(check(Menu { entry: large.clone(), ..menu("x") }).is_err());
+    let icon = Icon { size: None, bytes: large.into() };
+    assert!(check(Menu { icon: Some(icon), ..menu("x") }).is_err());
 }
 
 #[test]

@@ -45,6 +45,7 @@ fn package() -> (File, Manifest) {
         entries,
         blocks,
         content: 100,
+        menu: None,
     };
     (file, manifest)
 }
