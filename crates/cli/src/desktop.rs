@@ -5,7 +5,7 @@
 //!
 //! - [`words`]: the output for people: what happened to files, and notes
 
-mod words;
+pub(crate) mod words;
 
 use crate::verb::{self, Failure, NO, YES};
 use crate::{output, situation};

@@ -59,6 +59,7 @@ mod option_error;
 mod output;
 mod package;
 mod package_info;
+mod package_menu;
 mod packaged;
 mod palisaded;
 mod profile;

@@ -5,7 +5,7 @@ use crate::package_info::Info;
 use crate::progress::Bar;
 use crate::run_options::{LaunchOptions, RequestError};
 use crate::verb::{self, Failure, YES};
-use crate::{open, output};
+use crate::{open, output, package_menu};
 use clap::{ArgMatches, Args, ValueHint};
 use palisade::{Application, Request, Situation, Subject};
 use palisade_package::error::{PackageError, mebibytes};
@@ -30,10 +30,12 @@ use std::time::SystemTime;
 #[command(after_help = "\
 The profile's features and what the application needs of /usr, /etc and the like are in the
 program; displays, devices, name servers and the home are those of the machine where it runs.
+The application's desktop entry and its icon are in it, too.
 
 Examples:
   palisade package chromium --output chromium.run
   ./chromium.run https://example.org
+  ./chromium.run --palisade-menu             makes its menu entry for you
   ./chromium.run --palisade-help             what the program itself can be asked
   palisade package --info chromium.run       what is in it, without running it",
     mut_arg("dry_run", |arg| arg.help("Print the plan that says what would be taken along, and make nothing")),
@@ -138,8 +140,9 @@ impl Options {
             verb::print_json(&Made { file: output.to_string_lossy().into_owned(), info })?;
         } else {
             let name = palisade_text::harmless(&output.to_string_lossy());
+            let menu = if info.menu.is_some() { ", with a menu entry" } else { "" };
             verb::print(&format!(
-                "{name}: {}, {} files, {} ({} unpacked)\n",
+                "{name}: {}, {} files, {} ({} unpacked){menu}\n",
                 info.name,
                 info.files,
                 mebibytes(info.size),
@@ -180,6 +183,8 @@ impl Options {
         }
         let plan = situation.plan()?;
         let selection = select::select(&name, &plan)?;
+        let mut notes: Vec<String> = plan.notes.iter().map(|note| note.clone().into_owned()).collect();
+        let menu = package_menu::take(&situation, &name, &program, self.program.is_some(), &mut notes);
         let description = situation.loaded.profile.and_then(|profile| profile.description);
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let manifest = Manifest {
@@ -193,8 +198,8 @@ impl Options {
             entries: Vec::new(),
             blocks: Vec::new(),
             content: 0,
+            menu,
         };
-        let notes = plan.notes.iter().map(|note| note.clone().into_owned()).collect();
         Ok(Contents { manifest, selection, notes })
     }
 }

@@ -28,6 +28,11 @@ pub(crate) struct Info {
     pub(crate) unpacked_size: u64,
     hash: String,
     features: Vec<String>,
+    /// The id of its desktop entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) menu: Option<String>,
+    #[serde(skip)]
+    icon: bool,
 }
 
 impl Info {
@@ -45,6 +50,8 @@ impl Info {
             unpacked_size: manifest.size(),
             hash: trailer.name(),
             features: manifest.definitions.features.iter().map(|feature| feature.name.clone()).collect(),
+            menu: manifest.menu.as_ref().map(|menu| menu.id.clone()),
+            icon: manifest.menu.as_ref().is_some_and(|menu| menu.icon.is_some()),
         })
     }
 
@@ -52,6 +59,11 @@ impl Info {
     pub(crate) fn words(&self) -> String {
         let described = self.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
         let features = if self.features.is_empty() { "none".to_owned() } else { self.features.join(", ") };
+        let menu = match &self.menu {
+            Some(id) if self.icon => format!("{id}, with an icon"),
+            Some(id) => id.clone(),
+            None => "none".to_owned(),
+        };
         let mut out = harmless(&format!("{}{described}", self.name)) + "\n";
         for (word, value) in [
             ("program", self.program.clone()),
@@ -67,6 +79,7 @@ impl Info {
                 ),
             ),
             ("features", features),
+            ("menu", menu),
             ("hash", self.hash.clone()),
         ] {
             let _ = writeln!(out, "  {word:<9} {}", harmless(&value));

@@ -5,6 +5,7 @@
 use crate::open;
 use crate::output;
 use crate::package_info::{self, Info};
+use crate::package_menu;
 use crate::progress::Bar;
 use crate::run::{self, FAILURE, RunError};
 use crate::scan::{self, Opened, Presentation};
@@ -32,16 +33,18 @@ A program with all that it needs, confined by Palisade.
 Usage: FILE [--palisade-OPTION]… [ARGUMENTS]
 
 Arguments are the application's. In front of them there may be:
-  --palisade-help      print this
-  --palisade-info      say what is in this file
-  --palisade-policy    print what the application may see and do
-  --palisade-files     list the files in this file
-  --palisade-unpack    unpack, also if that was done before, and run nothing
-  --palisade-remove    remove what was unpacked
-  --palisade-dry-run   print the plan and run nothing
-  --palisade-quiet     print no notes
-  --palisade-timings   say where the time of the launch went
-  --palisade-end       what follows is the application's, whatever it looks like
+  --palisade-help         print this
+  --palisade-info         say what is in this file
+  --palisade-policy       print what the application may see and do
+  --palisade-files        list the files in this file
+  --palisade-unpack       unpack, also if that was done before, and run nothing
+  --palisade-remove       remove what was unpacked
+  --palisade-menu         make a menu entry for you that starts this file; again after it was moved
+  --palisade-remove-menu  remove that entry
+  --palisade-dry-run      print the plan and run nothing
+  --palisade-quiet        print no notes
+  --palisade-timings      say where the time of the launch went
+  --palisade-end          what follows is the application's, whatever it looks like
 
 What is in the file is unpacked once, into $XDG_CACHE_HOME/palisade/packages (else ~/.cache), and
 goes when it hasn't been used for 60 days. Locks in /etc/palisade hold; no configuration of the
@@ -58,6 +61,8 @@ enum Verb {
     Files,
     Unpack,
     Remove,
+    Menu,
+    RemoveMenu,
     DryRun,
 }
 
@@ -82,6 +87,8 @@ fn asked(arguments: &[OsString]) -> Result<Asked<'_>, PackageError> {
             b"files" => asked.verb = Verb::Files,
             b"unpack" => asked.verb = Verb::Unpack,
             b"remove" => asked.verb = Verb::Remove,
+            b"menu" => asked.verb = Verb::Menu,
+            b"remove-menu" => asked.verb = Verb::RemoveMenu,
             b"dry-run" => asked.verb = Verb::DryRun,
             b"quiet" => asked.presentation.quiet = true,
             b"timings" => asked.presentation.timings = true,
@@ -173,6 +180,14 @@ impl<'s> Package<'s> {
                 if !self.store(&facts()?).remove(&self.trailer.name())? {
                     output::note(&"nothing was unpacked");
                 }
+                return Ok(0);
+            }
+            Verb::Menu => {
+                package_menu::install(&facts()?, &self.manifest)?;
+                return Ok(0);
+            }
+            Verb::RemoveMenu => {
+                package_menu::remove(&facts()?, &self.manifest)?;
                 return Ok(0);
             }
             Verb::Open | Verb::DryRun => return self.open(asked, opened, begun),

@@ -12,6 +12,7 @@ use clap::ArgMatches;
 use palisade::PlanningError;
 use palisade::explanation::CommandExplanation;
 use palisade::plan_file::{self, PlanFileError};
+use palisade_desktop::user_menu::MenuError;
 use palisade_events::{JsonLines, Sink};
 use palisade_package::error::PackageError;
 use palisade_package::store::Store;
@@ -133,6 +134,9 @@ pub(crate) enum RunError {
     /// The content of a package can't be used.
     #[error(transparent)]
     Package(#[from] PackageError),
+    /// A package's menu entry can't be made or removed.
+    #[error(transparent)]
+    Menu(#[from] MenuError),
     /// The given plan can't be launched.
     #[error(transparent)]
     PlanFile(#[from] PlanFileError),
@@ -160,6 +164,7 @@ impl RunError {
             Self::Planning(error) => error.hint(),
             Self::Start(error) => error.hint(),
             Self::Package(error) => error.hint(),
+            Self::Menu(error) => error.hint(),
             Self::PlanFile(error) => Some(error.hint()),
         }
     }

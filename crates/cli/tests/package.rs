@@ -2,6 +2,7 @@
 //! Tests packages: they run on a system that has nothing else, are unpacked once even if launches are killed, and are confined.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
+mod menu;
 mod parcel;
 
 use crate::support::{self, Place, eventually, everybody, has, job};

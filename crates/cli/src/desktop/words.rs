@@ -14,6 +14,7 @@ const fn kind(kind: Kind) -> &'static str {
         Kind::DesktopEntry => "desktop entry",
         Kind::BusService => "bus service",
         Kind::Unit => "unit",
+        Kind::Icon => "icon",
     }
 }
 
@@ -28,7 +29,7 @@ const fn state(state: State) -> &'static str {
 }
 
 /// Says what happened to the files.
-pub(super) fn outcome(name: &str, word: &str, outcome: &Outcome) -> String {
+pub(crate) fn outcome(name: &str, word: &str, outcome: &Outcome) -> String {
     let mut text = format!("{}: {word}\n", harmless(name));
     let mut line = |what: &str, path: &Path| {
         text.push_str(&format!("  {what:<14} {}\n", path.shown()));
@@ -52,7 +53,7 @@ pub(super) fn outcome(name: &str, word: &str, outcome: &Outcome) -> String {
 }
 
 /// The text of one note.
-pub(super) fn note(note: &Note) -> String {
+pub(crate) fn note(note: &Note) -> String {
     match note {
         Note::NotOnPath { directory, name } => {
             format!("{directory:?} isn't on your PATH: typing {name:?} doesn't find the link")
