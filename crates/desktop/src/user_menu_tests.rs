@@ -210,4 +210,8 @@ fn a_file_that_no_entry_can_name_is_refused() {
     let error = without.install("app", Path::new("/usr/bin/app")).unwrap_err();
     assert_eq!(error.to_string(), "can't make a menu entry of app: the package contains none");
     assert_eq!(without.remove().unwrap(), None);
+    std::fs::remove_dir(world.path("home")).unwrap();
+    let error = world.install("a b.run", &menu()).unwrap_err();
+    assert_eq!(error.hint(), Some(format!("mkdir -p {}", world.path("home").display())));
+    assert!(!world.path("home").exists());
 }
