@@ -22,15 +22,28 @@ pub(crate) fn gone(paths: &[PathBuf], directory: &Path, home: &Path) -> String {
         1 => ("a path".to_owned(), "is"),
         count => (format!("{count} paths"), "are"),
     };
-    let lies_in = paths.first().and_then(|path| path.parent());
-    let keep = match lies_in.filter(|parent| !home.starts_with(parent) && parent.is_dir()) {
-        Some(parent) => format!("palisade run --rw {} …", quoted(&parent.to_string_lossy())),
-        None => "palisade run --home private --home-name NAME …".to_owned(),
-    };
+    let keep = keep_hint(paths.first().map_or(home, PathBuf::as_path), directory, home);
     format!(
         "{count} written outside the shown directories {are} gone: {}{more}; to keep: {keep}",
         named.join(", ")
     )
+}
+
+/// The command that keeps a path.
+fn keep_hint(path: &Path, directory: &Path, home: &Path) -> String {
+    let is_directory = path.as_os_str().as_bytes().ends_with(b"/");
+    match path.parent() {
+        Some(parent) if !home.starts_with(parent) && parent.is_dir() => {
+            format!("palisade run --rw {} …", quoted(&parent.to_string_lossy()))
+        }
+        // The home itself can't be shown, but this directory of it can.
+        Some(parent) if parent == home && is_directory => {
+            let path = short(path, directory, home);
+            let path = path.trim_end_matches('/');
+            format!("mkdir {path}; palisade run --rw {path} …")
+        }
+        _ => "palisade run --home private --home-name NAME …".to_owned(),
+    }
 }
 
 /// A path as a user would type it: `../notes.txt`, `~/n`.
@@ -151,6 +164,11 @@ mod tests {
             text,
             "4 paths written outside the shown directories are gone: '../no tes', ~/n, ../wt/ and 1 more; to keep: \
              palisade run --home private --home-name NAME …"
+        );
+        assert_eq!(
+            said(&["/home/me/w t/"]),
+            "a path written outside the shown directories is gone: ~/'w t'/; to keep: mkdir ~/'w t'; palisade run \
+             --rw ~/'w t' …"
         );
         let parent = tempfile::tempdir().unwrap();
         let path = parent.path().join("notes");

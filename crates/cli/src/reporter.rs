@@ -6,7 +6,7 @@ use crate::asking::Asking;
 use crate::calls::Calls;
 use crate::embedded;
 use crate::output;
-use crate::repositories::Repositories;
+use crate::repositories::{Repositories, lost_worktrees};
 use crate::scan::Presentation;
 use crate::situation;
 use crate::why::{self, LastLaunch};
@@ -24,6 +24,7 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Exit codes of programs that the kernel ended because of what they did: ILL, TRAP, ABRT, BUS, FPE, SEGV, SYS.
@@ -110,10 +111,14 @@ impl<'c> Reporter<'c> {
                 }
             }
             LaunchEvent::Gone(paths) => {
-                if !self.quiet {
+                // Another line is about worktrees.
+                let worktrees = lost_worktrees(&self.repositories);
+                let paths: Vec<PathBuf> =
+                    paths.iter().filter(|path| !worktrees.contains(*path)).cloned().collect();
+                if !self.quiet && !paths.is_empty() {
                     let directory = std::env::current_dir().unwrap_or_default();
                     let home = std::env::home_dir().unwrap_or_default();
-                    output::note(&aftermath::gone(paths, &directory, &home));
+                    output::note(&aftermath::gone(&paths, &directory, &home));
                 }
             }
             LaunchEvent::Unanswered(error) => {

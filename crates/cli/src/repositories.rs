@@ -4,7 +4,8 @@
 use crate::output;
 use palisade_sandbox::plan::repository::made::Made;
 pub(crate) use palisade_sandbox::plan::repository::made::Repositories;
-use palisade_text::{harmless, shown};
+use palisade_text::{harmless, quoted, shown};
+use std::path::{Path, PathBuf};
 
 /// At most this many are named.
 const NAMED: usize = 20;
@@ -25,6 +26,10 @@ fn lines(repositories: &Repositories) -> Vec<String> {
             shown(path),
             harmless(&target)
         ),
+        Made::LostWorktree(tree) => {
+            let hint = worktree_hint(&tree);
+            format!("the worktree {} was made in a private place and is gone; hint: {hint}", shown(&tree))
+        }
     };
     let mut lines: Vec<String> = found.by_ref().take(NAMED).map(words).collect();
     let more = found.count();
@@ -35,11 +40,21 @@ fn lines(repositories: &Repositories) -> Vec<String> {
     lines
 }
 
+/// The worktrees that the command made in private places.
+pub(crate) fn lost_worktrees(repositories: &Repositories) -> Vec<PathBuf> {
+    let lost = |(_path, made)| if let Made::LostWorktree(tree) = made { Some(tree) } else { None };
+    repositories.found().filter_map(lost).collect()
+}
+
+/// Git knows the worktree's name already, so it needs `-f`.
+fn worktree_hint(tree: &Path) -> String {
+    format!("git worktree add -f {}   # outside of the sandbox", quoted(&tree.to_string_lossy()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use palisade_sandbox::plan::repository::made::REMEMBERED;
-    use std::path::{Path, PathBuf};
 
     fn place(count: usize) -> (tempfile::TempDir, Vec<PathBuf>) {
         let root = tempfile::tempdir().unwrap();

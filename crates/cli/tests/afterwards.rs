@@ -20,18 +20,18 @@ fn said_in(place: &Place, directory: &Path, options: &[&str], line: &str) -> Str
 #[test]
 fn files_that_are_gone_are_named_and_the_option_keeps_them() {
     for place in everybody() {
-        for (line, named) in [
-            ("echo x >~/notes", "~/notes"),
-            ("mkdir -p ~/wt/a/b", "~/wt/"),
-            ("ln -s /nowhere ~/link", "~/link"),
-            ("echo x >../../notes", "~/notes"),
+        let home = "palisade run --home private --home-name NAME …";
+        for (line, named, keep) in [
+            ("echo x >~/notes", "~/notes", home),
+            ("mkdir -p ~/wt/a/b", "~/wt/", "mkdir ~/wt; palisade run --rw ~/wt …"),
+            ("ln -s /nowhere ~/link", "~/link", home),
+            ("echo x >../../notes", "~/notes", home),
         ] {
             let text = said(&place, &[], line);
             assert_eq!(
                 text,
                 format!(
-                    "palisade: note: a path written outside the shown directories is gone: {named}; to keep: \
-                     palisade run --home private --home-name NAME …\n"
+                    "palisade: note: a path written outside the shown directories is gone: {named}; to keep: {keep}\n"
                 ),
                 "{line}"
             );
@@ -41,6 +41,24 @@ fn files_that_are_gone_are_named_and_the_option_keeps_them() {
         let kept = &["--home", "private", "--home-name", "kept"];
         assert_eq!(said(&place, kept, "echo x >~/own"), "");
         assert_eq!(said(&place, kept, "cat ~/own"), "");
+    }
+}
+
+/// Git remembers a worktree that is gone.
+#[test]
+fn a_worktree_that_is_gone_is_named() {
+    for place in everybody().iter().filter(|_| has("git")) {
+        place.outside(
+            "mkdir ~/top; cd ~/top; git init -q; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m 1",
+        );
+        let mut palisade = place.palisade(&[], &["git", "worktree", "add", "-q", "../tree"]);
+        let run = job::finish(palisade.current_dir(place.home.join("top")));
+        let tree = place.home.join("tree").display().to_string();
+        let line = format!(
+            "palisade: note: the worktree {tree} was made in a private place and is gone; \
+             hint: git worktree add -f {tree}   # outside of the sandbox\n"
+        );
+        assert_eq!(run.err, line);
     }
 }
 

@@ -61,12 +61,17 @@ pub enum Made {
     Repository(PathBuf),
     /// A file that says where the repository is.
     LeadsTo(String),
+    /// What git knows of a worktree that doesn't exist outside: the worktree's directory.
+    LostWorktree(PathBuf),
 }
 
 /// What exists at the path now. The command wrote the file, so no more of it is read than git would read.
 fn kind(path: &Path) -> Option<Made> {
     let metadata = std::fs::symlink_metadata(path).ok()?;
     if metadata.is_dir() {
+        if let Some(tree) = worktree(path).filter(|tree| tree.symlink_metadata().is_err()) {
+            return Some(Made::LostWorktree(tree));
+        }
         let named = path.file_name().is_some_and(|name| name == ".git");
         let tree = if named { path.parent().unwrap_or(path) } else { path };
         return (named || marks(path).are_enough()).then(|| Made::Repository(tree.to_owned()));
@@ -74,10 +79,23 @@ fn kind(path: &Path) -> Option<Made> {
     if !metadata.is_file() {
         return None;
     }
-    let mut text = Vec::new();
-    File::open(path).ok()?.take(4096).read_to_end(&mut text).ok()?;
-    let text = String::from_utf8_lossy(&text);
+    let text = beginning(path)?;
     text.strip_prefix("gitdir:").map(|target| Made::LeadsTo(target.trim().to_owned()))
+}
+
+/// The directory of a worktree, by what the repository has of it (`.git/worktrees/NAME`).
+fn worktree(path: &Path) -> Option<PathBuf> {
+    let listed = path.parent().and_then(Path::file_name).is_some_and(|name| name == "worktrees");
+    let link = path.join("gitdir");
+    let is_file = listed && std::fs::symlink_metadata(&link).ok()?.is_file();
+    let text = is_file.then(|| beginning(&link)).flatten()?;
+    Some(Path::new(text.trim()).parent()?.to_owned()).filter(|tree| tree.is_absolute())
+}
+
+fn beginning(file: &Path) -> Option<String> {
+    let mut text = Vec::new();
+    File::open(file).ok()?.take(4096).read_to_end(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]
