@@ -11,7 +11,7 @@ use palisade_policy::{Access, LayerPolicy, Limit, Protect, View};
 use palisade_sandbox::plan::planner::Isolation;
 use palisade_sandbox::registry::entry::{Name, NameError as NameOfSandboxError};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Starts a command in full isolation: it sees the system read-only, its working directory, and
 /// private places; no other process, no network, no secret of yours.
@@ -261,7 +261,18 @@ impl RunOptions {
 
     /// The request.
     pub(crate) fn request(&self, matches: &ArgMatches) -> Result<Request, RequestError> {
-        self.launch.request(matches, self.subject())
+        let mut request = self.launch.request(matches, self.subject())?;
+        if let Some(program) = self.command.first().filter(|_| self.launch.shell) {
+            // The shell's user wants to see the files of the command.
+            let path = Path::new(program);
+            let path = if path.components().count() > 1 { std::path::absolute(path).ok() } else { None };
+            let program = path.map_or_else(|| program.clone(), PathBuf::into_os_string);
+            if let Some(program) = program.to_str() {
+                // A name that no list can state isn't a program's.
+                let _not_shown = request.words.add_to(List::Programs, program, 0).is_ok();
+            }
+        }
+        Ok(request)
     }
 
     /// The command and its profile.

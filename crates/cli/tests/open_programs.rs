@@ -3,6 +3,8 @@
 //! user looks around inside.
 
 use crate::support::{Place, Run, eventually, everybody, has, job};
+use std::io::Write;
+use std::process::Stdio;
 
 fn open(place: &Place, arguments: &[&str]) -> Run {
     job::finish(place.command(place.binary()).arg("open").args(arguments))
@@ -106,7 +108,20 @@ fn a_shell_inside_lists_what_is_visible() {
         assert!(run.out.starts_with("bin\nlisted\n"), "{run:?}");
         assert!(run.out.lines().any(|name| name == "python3"), "the application's program: {run:?}");
         assert!(!run.out.lines().any(|name| name == "wc") && run.code == 1, "{run:?}");
-        let run = place.run(&["--quiet", "--view", "closure", "--shell"], &["python3"]);
-        assert_eq!(run.code, 0, "{run:?}");
+        // Of a command, too. The shell reads what to do from standard input.
+        place.write("work/script", "#!/usr/bin/env python3\n");
+        place.outside("chmod 755 script");
+        for (command, shown) in [("python3", "python3"), ("./script", "python3"), ("no-such-program", "")] {
+            let options = ["--quiet", "--view", "closure", "--shell"];
+            let mut shell = place.palisade(&options, &[command]);
+            let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            child
+                .stdin
+                .take()
+                .unwrap()
+                .write_all(b"cd /usr/bin; ls -d python3 wc 2>/dev/null; exit 0\n")
+                .unwrap();
+            assert_eq!(job::wait(child).ok(), shown, "{command}");
+        }
     }
 }
