@@ -8,4 +8,5 @@ mod architecture;
 mod dependencies;
 mod escape;
 mod extending;
+mod tracked;
 mod vocabulary;
