@@ -3,11 +3,11 @@
 
 mod plan;
 
-pub use self::plan::PlanError;
+pub use self::plan::{PlanError, store_hint};
 
 use crate::apply::lifecycle::LifecycleError;
 use crate::plan::inside::{self, Seen};
-use crate::plan::{Bind, Origin, Plan, Step as PlanStep};
+use crate::plan::{Bind, GroupLimit, Origin, Plan, Step as PlanStep};
 use palisade_sys::launch::{Failure, Step};
 pub use palisade_text::quoted;
 use rustix::io::Errno;
@@ -108,6 +108,14 @@ pub enum StartError {
         /// Why not.
         reason: String,
     },
+    /// The memory limit leaves too little for the launch itself.
+    #[error("can't start {command}: the memory limit of {limit} bytes is too small")]
+    Memory {
+        /// The command.
+        command: String,
+        /// The limit.
+        limit: u64,
+    },
     /// A control group couldn't be made or used.
     #[error("can't use control group {path}: {source}")]
     Cgroup {
@@ -197,6 +205,11 @@ impl StartError {
                  strace; or remove `time` from [process] in the policy"
                     .to_owned()
             }
+            Self::Memory { limit, .. } => {
+                // Twice what was too little, in MiB, and not less than what most programs need.
+                let enough = (limit >> 19).max(64);
+                format!("palisade run --limit memory={enough}M …   # in place of that limit: the launch itself needs memory, too")
+            }
             Self::NoCgroup { .. } | Self::Cgroup { .. } => {
                 "palisade run --best-effort …   # without the limits this host can't give".to_owned()
             }
@@ -207,6 +220,9 @@ impl StartError {
     /// Describes a failed step of a launch in words.
     pub(crate) fn from_failure(failure: Failure, plan: &Plan<'_>, command: &str) -> Self {
         let Failure { step, errno: source } = failure;
+        if let Some(limit) = exhausted(plan, step, source) {
+            return Self::Memory { command: command.to_owned(), limit };
+        }
         let action = match step {
             Step::Exec => {
                 let command = command.to_owned();
@@ -260,6 +276,18 @@ impl StartError {
         let action = plan.steps.get(index).map_or_else(|| "build the file tree".to_owned(), describe);
         Self::Tree { action, source }
     }
+}
+
+/// The memory limit, if the step failed for it.
+fn exhausted(plan: &Plan<'_>, step: Step, errno: Errno) -> Option<u64> {
+    /// With less memory, the kernel can't copy the arguments, and says that there are too many.
+    const LITTLE: u64 = 1 << 20;
+    let limit = plan.group_limits.iter().find_map(|limit| match limit {
+        GroupLimit::Memory(limit) => Some(*limit),
+        GroupLimit::Processes(_) => None,
+    })?;
+    let failed = errno == Errno::NOMEM || (errno == Errno::TOOBIG && step == Step::Exec && limit < LITTLE);
+    failed.then_some(limit)
 }
 
 /// The interpreter of the script at this path, if there is a script: the kernel answers "not found" for a script whose

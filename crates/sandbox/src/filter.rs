@@ -82,7 +82,10 @@ pub(crate) fn listed(
         // pairs still work.
         deny.push("socket");
     }
-    let rules = Rules::deny_list().with(&allow, &deny)?;
+    let rules = Rules::deny_list().with(&allow, &deny).map_err(|error| {
+        // The entry's file and line say where to correct it.
+        replies::misnamed(policy).next().map_or(PlanError::Syscalls(error), PlanError::Answer)
+    })?;
     Ok((rules, allow.into_iter().map(str::to_owned).collect()))
 }
 

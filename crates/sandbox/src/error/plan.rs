@@ -4,6 +4,7 @@
 use super::quoted;
 use palisade_host::walk::WalkError;
 use palisade_policy::PathRule;
+use palisade_syscall::store::StoreError;
 use palisade_syscall::store::key::shown;
 use palisade_text::Show as _;
 use std::ffi::OsString;
@@ -34,6 +35,17 @@ pub enum PlanError {
         /// The host's path that shows there.
         host: PathBuf,
     },
+    /// A program inside left something in a home or cache where a mount point must be made.
+    #[error("can't mount {} at {path:?}: {found:?}, which a program inside may have made, is in the way",
+        if *file { "a file" } else { "a directory" })]
+    InTheWay {
+        /// The place inside.
+        path: PathBuf,
+        /// What is in the way: a path of the host.
+        found: PathBuf,
+        /// Whether the mount point is a file.
+        file: bool,
+    },
     /// The search for the matches of a glob failed.
     #[error("can't search for the files that match {rule}: {source}")]
     Walk {
@@ -52,6 +64,12 @@ pub enum PlanError {
         rule: Box<PathRule>,
         /// The place.
         place: PathBuf,
+    },
+    /// A rule shows the host's root, or something in the place of the sandbox's root. The sandbox has a root of its own.
+    #[error("can't grant {rule}: the sandbox has a root of its own")]
+    Root {
+        /// The rule.
+        rule: Box<PathRule>,
     },
     /// The view `closure` shows what a program needs, and no program is named.
     #[error("the view closure shows what a program needs, and no program is named")]
@@ -184,7 +202,7 @@ pub enum PlanError {
     Answer(#[source] crate::filter::replies::Impossible),
     /// The learned system calls can't be read.
     #[error(transparent)]
-    Learned(#[from] palisade_syscall::store::StoreError),
+    Learned(#[from] StoreError),
     /// Only learned system calls are allowed, and none was learned.
     #[error(
         "no system calls were learned for {:?}, and this launch allows only learned system calls",
@@ -209,6 +227,16 @@ pub enum PlanError {
         path: PathBuf,
         /// Why not.
         source: std::io::Error,
+    },
+    /// Two choices of the policy exclude each other on every host.
+    #[error("can't guarantee that {guarantee}: {reason}")]
+    Exclusive {
+        /// What was asked for.
+        guarantee: &'static str,
+        /// The other choice, and why it prevents that.
+        reason: &'static str,
+        /// What to do about it.
+        hint: &'static str,
     },
     /// A guarantee can't be given on this host.
     #[error("can't guarantee that {guarantee}: {reason}")]
@@ -245,6 +273,19 @@ pub enum PlanError {
     NullByte(#[from] crate::plan::text::NullByte),
 }
 
+/// What to do about a store of learned calls that can't be read.
+#[must_use]
+pub fn store_hint(error: &StoreError) -> Option<String> {
+    match error {
+        StoreError::Damaged { path, .. } => Some(format!(
+            "mv {0} {0}.damaged   # then learn again, or import an export",
+            quoted(&path.to_string_lossy())
+        )),
+        StoreError::Busy { .. } => Some("try again".to_owned()),
+        error => error.hint(),
+    }
+}
+
 impl PlanError {
     /// What to do about it.
     #[must_use]
@@ -259,12 +300,21 @@ impl PlanError {
             }
             Self::Missing { path, .. } => format!("mkdir -p {}", quoted(&path.to_string_lossy())),
             Self::NoMountPoint { host, .. } => format!("mkdir -p {}", quoted(&host.to_string_lossy())),
+            Self::InTheWay { found, .. } => {
+                format!("look at it, then: mv {0} {0}.old", quoted(&found.to_string_lossy()))
+            }
             Self::Walk { source: WalkError::Moving { .. }, .. } => {
                 "wait until the directories no longer change, or name a directory: only patterns with `*` are searched for"
                     .to_owned()
             }
             Self::Walk { .. } => "name a directory nearer to the files, such as ./src/**/*.key".to_owned(),
             Self::OwnPlace { .. } => "name the directories below it that the command needs".to_owned(),
+            Self::Root { .. } => {
+                "palisade run --view host …   # shows the whole host, read-only; --rw DIRECTORY makes a part of it writable"
+                    .to_owned()
+            }
+            Self::Exclusive { hint, .. } => (*hint).to_owned(),
+            Self::Learned(error) => return store_hint(error),
             Self::WorkingDirectory { .. } => "palisade run --cwd DIRECTORY -- COMMAND…".to_owned(),
             Self::NotInstalled { profile, package: Some(package), .. } => {
                 format!(

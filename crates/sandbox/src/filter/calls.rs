@@ -8,7 +8,7 @@ pub(crate) use self::key::Inside;
 use crate::error::PlanError;
 use crate::facts::Facts;
 use crate::filter;
-use crate::plan::planner::Isolation;
+use crate::plan::planner::{Isolation, without_namespaces};
 use crate::plan::text::Text;
 use crate::plan::{Calls, Plan};
 use palisade_event::{Detail, Event, Mechanism, Object, Operation, Sandbox, Subject, Verdict, Why};
@@ -135,8 +135,8 @@ pub(crate) fn plan(
     if inside.isolation == Isolation::InPlace {
         if mode != SyscallMode::Enforce {
             let guarantee = "system calls can be learned or asked about";
-            let reason = "without namespaces no process can receive the system calls".to_owned();
-            return Err(PlanError::Guarantee { guarantee, reason });
+            let reason = "without namespaces no process can receive the system calls";
+            return Err(without_namespaces(guarantee, reason));
         }
         notes.push(Cow::Borrowed(
             "calls that weren't learned are refused without a report: no process can receive them",

@@ -43,17 +43,27 @@ pub(crate) struct Answered {
 /// The entries that can't be carried out.
 #[must_use]
 pub fn check(policy: &Policy) -> Vec<Impossible> {
-    let changes = policy.syscalls();
-    let stated = changes.allow.iter().chain(&changes.deny).filter_map(|stated| {
-        let source = stated.value.parse::<Syscall>().err()?;
-        Some(Impossible { origin: stated.origin.clone(), source })
-    });
     let answers = policy.answers();
     let answers = answers.iter().filter_map(|answer| {
         let source = rule(answer).err()?;
         Some(Impossible { origin: answer.origin.clone(), source })
     });
-    stated.chain(answers).collect()
+    misnamed(policy).chain(answers).collect()
+}
+
+/// The calls that a policy allows or denies, and that don't exist or can't be denied.
+pub(crate) fn misnamed(policy: &Policy) -> impl Iterator<Item = Impossible> {
+    let changes = policy.syscalls();
+    let allowed = changes.allow.into_iter().map(|stated| {
+        let made = Rules::deny_list().with(&[stated.value.as_str()], &[]);
+        (stated.origin, made)
+    });
+    let denied = changes.deny.into_iter().map(|stated| {
+        let made = Rules::deny_list().with(&[], &[stated.value.as_str()]);
+        (stated.origin, made)
+    });
+    let all: Vec<_> = allowed.chain(denied).collect();
+    all.into_iter().filter_map(|(origin, made)| Some(Impossible { origin, source: made.err()? }))
 }
 
 /// The rule for a reply to a call; `None` for a reply to opening a path.

@@ -68,10 +68,24 @@ pub fn make(
 ) -> Result<Plan<'static>, PlanError> {
     let trace = policy.switch(Switch::Trace).value;
     if trace && isolation == Isolation::InPlace {
-        let reason = "without namespaces no process can watch the command".to_owned();
-        return Err(PlanError::Guarantee { guarantee: "missing files are reported", reason });
+        return Err(without_namespaces(
+            "missing files are reported",
+            "without namespaces no process can watch the command",
+        ));
     }
     plan(facts, policy, project, isolation, trace)
+}
+
+/// A guarantee that no launch without namespaces can give, and for which there is no fewer.
+pub(crate) fn without_namespaces(guarantee: &'static str, reason: &'static str) -> PlanError {
+    // Without the option, a best-effort launch has no namespaces because the host has none.
+    if palisade_sys::probe::user_namespaces_work() {
+        let hint = "palisade run --namespaces all …   # in place of --namespaces none";
+        PlanError::Exclusive { guarantee, reason, hint }
+    } else {
+        let hint = "palisade doctor   # shows why this host has no user namespaces and how to enable them";
+        PlanError::Exclusive { guarantee, reason, hint }
+    }
 }
 
 /// Makes the plan for a command that is to be learned: the same walls, and a broker that reports uses.
@@ -279,6 +293,16 @@ fn stated(facts: &Facts, project: Option<&Path>) -> Context {
     }
 }
 
+/// Whether a rule shows the host's root, or something in the place of the root inside.
+fn grants_root(path: &EffectivePath) -> bool {
+    let root = Path::new("/");
+    match path.grant {
+        Grant::Allowed { .. } => path.source == root || path.destination == root,
+        Grant::Tmpfs => path.destination == root,
+        Grant::Hidden | Grant::Denied | Grant::Absent => false,
+    }
+}
+
 /// Builds the file tree.
 fn tree(
     facts: &Facts,
@@ -291,6 +315,9 @@ fn tree(
 ) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
     let policy = resources.policy;
     let paths = grants.paths.as_slice();
+    if let Some(path) = paths.iter().find(|path| grants_root(path)) {
+        return Err(PlanError::Root { rule: Box::new(path.rule.clone()) });
+    }
     let mut tree = Tree::new(facts, TMPFS_SIZE);
     // The files of a package were determined when it was made.
     let more = if facts.package().is_some() { More::default() } else { resources.more(facts) };

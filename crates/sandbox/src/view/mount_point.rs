@@ -14,6 +14,24 @@ pub(crate) fn make(trees: &[PathBuf], path: &Path, file: bool) -> bool {
     trees.iter().find(|tree| below(tree)).is_some_and(|tree| make_below(tree, path, file))
 }
 
+/// What keeps `path`, if it is below one of `trees`, from being a mount point: a link, or a file in a directory's place, or
+/// a directory in a file's.
+pub(crate) fn in_the_way(trees: &[PathBuf], path: &Path, file: bool) -> Option<PathBuf> {
+    let (tree, names) = trees.iter().find_map(|tree| Some((tree, path.strip_prefix(tree).ok()?)))?;
+    let mut names = names.components().peekable();
+    let mut at = tree.clone();
+    while let Some(name) = names.next() {
+        at.push(name);
+        let directory = !file || names.peek().is_some();
+        // What isn't there can be made.
+        let found = at.symlink_metadata().ok()?.file_type();
+        if found.is_symlink() || found.is_dir() != directory {
+            return Some(at);
+        }
+    }
+    None
+}
+
 fn make_below(tree: &Path, path: &Path, file: bool) -> bool {
     let Ok(names) = path.strip_prefix(tree) else { return false };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -68,5 +86,33 @@ mod tests {
         assert!(!make(&trees, &homes.join("home/../../x"), true));
         assert!(!make(&trees, &elsewhere.join("x"), true));
         assert_eq!(std::fs::read_dir(elsewhere).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named() {
+        let homes = tempfile::tempdir().unwrap();
+        let homes = homes.path();
+        let trees = [homes.to_owned()];
+        std::fs::create_dir_all(homes.join("home/directory")).unwrap();
+        std::fs::write(homes.join("home/file"), "").unwrap();
+        symlink("/etc", homes.join("home/link")).unwrap();
+        for (path, file, found) in [
+            ("home/directory", false, None),
+            ("home/directory/new", true, None),
+            ("home/new/file", true, None),
+            ("home/file", true, None),
+            ("home/directory", true, Some("home/directory")),
+            ("home/file", false, Some("home/file")),
+            ("home/file/x", true, Some("home/file")),
+            ("home/link", false, Some("home/link")),
+            ("home/link/passwd", true, Some("home/link")),
+        ] {
+            assert_eq!(
+                in_the_way(&trees, &homes.join(path), file),
+                found.map(|found| homes.join(found)),
+                "{path}"
+            );
+        }
+        assert_eq!(in_the_way(&trees, Path::new("/etc"), true), None);
     }
 }

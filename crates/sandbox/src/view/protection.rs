@@ -41,8 +41,11 @@ pub(crate) fn enforcement(
             if protect.origin.layer == Layer::BuiltIn {
                 return Ok(NameEnforcement::Mounts);
             }
-            let reason = "a command with namespaces of its own can change what paths mean".to_owned();
-            return Err(PlanError::Guarantee { guarantee: "protected names can't be made", reason });
+            return Err(PlanError::Exclusive {
+                guarantee: "protected names can't be made",
+                reason: "a command with namespaces of its own can change what paths mean",
+                hint: "palisade run --protect mounts …   # in place of --protect broker: protects names that exist",
+            });
         }
         Protect::Broker => NameEnforcement::Broker,
         Protect::Mounts => NameEnforcement::Mounts,

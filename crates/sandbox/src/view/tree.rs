@@ -438,6 +438,7 @@ impl<'f> Tree<'f> {
     fn place(&mut self, target: &Path, file: bool) -> Result<bool, PlanError> {
         self.parents(target)?;
         if let Some(host) = self.host_path(target) {
+            self.free(target, &host, file)?;
             return match self.facts.kind(&host) {
                 // In a sandbox's own home or caches a mount point can be made. Directories of the user stay unchanged.
                 Kind::Missing if mount_point::make(&self.facts.kept_trees(), &host, file) => Ok(true),
@@ -457,6 +458,14 @@ impl<'f> Tree<'f> {
         Ok(false)
     }
 
+    /// Fails if a program inside has left something at a mount point in a home or cache that can't be one.
+    fn free(&self, target: &Path, host: &Path, file: bool) -> Result<(), PlanError> {
+        match mount_point::in_the_way(&self.facts.kept_trees(), host, file) {
+            Some(found) => Err(PlanError::InTheWay { path: target.to_owned(), found, file }),
+            None => Ok(()),
+        }
+    }
+
     /// Makes the missing directories above `path`, where Palisade may make them.
     fn parents(&mut self, path: &Path) -> Result<(), PlanError> {
         let mut missing: Vec<PathBuf> = Vec::new();
@@ -470,6 +479,7 @@ impl<'f> Tree<'f> {
             if let Some(host) = self.host_path(&above) {
                 let made = || mount_point::make(&self.facts.kept_trees(), &host, false);
                 if self.facts.kind(&host) != Kind::Directory && !made() {
+                    self.free(path, &host, false)?;
                     return Err(PlanError::NoMountPoint { path: path.to_owned(), host });
                 }
             } else {
