@@ -8,6 +8,7 @@ use crate::verb::{self, Failure};
 use crate::{explain_command, explain_host, explain_name, explain_path, why};
 use clap::{ArgGroup, ArgMatches, ValueEnum, ValueHint};
 use palisade::explanation::{Host, Target};
+use palisade::{Application, Situation, Subject};
 use palisade_policy::Wanted;
 use std::ffi::{OsStr, OsString};
 
@@ -24,6 +25,7 @@ Examples:
   palisade explain ~/.ssh/id_ed25519
   palisade explain --profile web --allow example.com example.com
   palisade explain --view closure /etc/passwd -- python3 app.py
+  palisade explain --open chromium ~/.ssh  would the application see it
   palisade explain -- git push             would the command be found, and which
   palisade explain --env HOME              what becomes of a variable
   palisade explain                         what the last launch from here was refused: palisade why",
@@ -54,6 +56,9 @@ pub(crate) struct Options {
     /// What the program wants with the path
     #[arg(long, value_name = "ACCESS", default_value = "read")]
     access: Access,
+    /// Explain for the application of a profile, as `palisade open` would open it: a name, or a file
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = ["profile", "line", "words"])]
+    open: Option<OsString>,
     #[command(flatten)]
     pub(crate) asked: Asked,
 }
@@ -89,7 +94,12 @@ fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
     // `--env NAME` without a value names a variable to explain. It is handled below and isn't part of the request.
     let mut asked = options.asked.clone();
     asked.launch.env.retain(|given| given.contains('='));
-    let mut situation = asked.request(matches)?.settle()?;
+    let mut request = asked.request(matches)?;
+    if let Some(profile) = &options.open {
+        let application = Application { profile: profile.clone(), ..Application::default() };
+        request.subject = Subject::Application(application);
+    }
+    let mut situation = request.settle()?;
     if let Some(done) = asked.dry_run(&situation) {
         return done;
     }
@@ -127,7 +137,7 @@ fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
 impl Options {
     /// Whether nothing is asked about: what is meant is the last launch.
     fn is_about_the_last_launch(&self, matches: &ArgMatches) -> Result<bool, Failure> {
-        let asks = self.target.is_some() || self.syscall.is_some() || self.names;
+        let asks = self.target.is_some() || self.syscall.is_some() || self.names || self.open.is_some();
         Ok(!asks && self.variable()?.is_none() && !self.asked.asks_for_something(matches)?)
     }
 
@@ -154,4 +164,12 @@ fn stated(options: &Options, target: &OsStr) -> Result<Option<Target>, Failure> 
     }
     let command = options.command.then_some(Target::Command);
     Ok(command.or_else(|| options.path.then_some(Target::Path)))
+}
+
+/// The command that permits what was asked about, for the launch that was asked about.
+pub(crate) fn permit(situation: &Situation, permit: Option<String>) -> Option<String> {
+    match situation.facts.application {
+        Some(_) => permit.map(crate::opened::of_application),
+        None => permit,
+    }
 }

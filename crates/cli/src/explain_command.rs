@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Explains a command in words.
 
+use crate::explain::permit;
 use crate::verb::{self, Failure};
 use palisade::Situation;
 use palisade::explanation::CommandExplanation;
@@ -11,7 +12,8 @@ use std::fmt::Write as _;
 
 /// Explains and prints.
 pub(crate) fn explain(situation: &Situation, command: &OsStr, json: bool) -> Result<u8, Failure> {
-    let explanation = CommandExplanation::of(situation, command)?;
+    let mut explanation = CommandExplanation::of(situation, command)?;
+    explanation.permit = permit(situation, explanation.permit);
     verb::tell(json, &explanation, words)?;
     Ok(verb::verdict(explanation.allowed))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Explains a host in words.
 
+use crate::explain::permit;
 use crate::verb::{self, Failure};
 use palisade::Situation;
 use palisade::explanation::{Host, HostExplanation};
@@ -9,13 +10,14 @@ use palisade_text::harmless;
 
 /// Explains a host.
 pub(crate) fn explain(situation: &Situation, host: &Host, json: bool) -> Result<u8, Failure> {
-    let explanation = HostExplanation::of(situation, host);
+    let mut explanation = HostExplanation::of(situation, host);
+    explanation.permit = permit(situation, explanation.permit);
     verb::tell(json, &explanation, words)?;
     Ok(verb::verdict(explanation.allowed))
 }
 
 fn words(explanation: &HostExplanation) -> String {
-    let HostExplanation { host, why, mode, rule, public, permit, is_loopback, .. } = explanation;
+    let HostExplanation { host, why, mode, rule, public, is_loopback, .. } = explanation;
     let port = explanation.port.map_or_else(String::new, |port| format!(" at port {port}"));
     let verdict = match explanation.verdict {
         NetworkVerdict::Allow => "yes",
@@ -35,7 +37,7 @@ fn words(explanation: &HostExplanation) -> String {
         ("reason", reason),
         ("mode", filtered.then(|| format!("\"filtered\" ({})", mode.stated))),
         ("address", address),
-        ("to permit", permit.clone()),
+        ("to permit", explanation.permit.clone()),
     ];
     let mut text = format!("{}{port}: {verdict}: {}\n", harmless(host), harmless(why));
     for (name, words) in lines {

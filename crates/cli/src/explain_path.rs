@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Explains a path in words.
 
+use crate::explain::permit;
 use crate::verb::{self, Failure};
 use palisade::Situation;
 use palisade::explanation::{PathExplanation, PolicyOnPath, Protection, Rule};
@@ -18,7 +19,8 @@ pub(crate) fn explain(
     wanted: Wanted,
     json: bool,
 ) -> Result<u8, Failure> {
-    let explanation = PathExplanation::of(situation, Path::new(given), wanted)?;
+    let mut explanation = PathExplanation::of(situation, Path::new(given), wanted)?;
+    explanation.permit = permit(situation, explanation.permit);
     verb::tell(json, &explanation, words)?;
     Ok(verb::verdict(explanation.allowed))
 }

@@ -55,6 +55,7 @@ mod network;
 mod network_options;
 mod notice;
 mod open;
+mod opened;
 mod option_error;
 mod output;
 mod package;

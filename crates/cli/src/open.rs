@@ -2,11 +2,12 @@
 //! `palisade open`: opens an application by its profile.
 
 use crate::home::{self, Home};
+use crate::opened;
 use crate::run::{self, FAILURE, RunError};
 use crate::run_options::{LaunchOptions, OptionError};
 use crate::scan::{self, Opened, Presentation};
 use clap::{ArgMatches, Args, ValueHint};
-use palisade::{Application, Request, Subject};
+use palisade::{Application, Request, Situation, Subject};
 use palisade_policy::LayerPolicy;
 use palisade_policy::word::Word;
 use palisade_sandbox::facts::Facts;
@@ -83,7 +84,12 @@ pub(crate) fn kept(opened: &Opened<'_>, begun: Instant) -> Option<u8> {
     match run::apply(&plan, &command, opened.presentation, begun, true, &mut |_happening| {}) {
         Ok(code) => Some(code),
         Err(error) if error.is_stale() || error.wants_overlay() => None,
-        Err(error) => Some(run::fail(&error)),
+        // What `palisade explain` can say of a profile, it can't say of a package.
+        Err(error) if opened.verb == "package" => Some(run::fail(&error)),
+        Err(error) => {
+            let situation = situation_of(opened).ok();
+            Some(opened::fail(&error, opened.profile, situation.as_ref()))
+        }
     }
 }
 
@@ -102,9 +108,12 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString
         },
     );
     started.unwrap_or_else(|error| match error {
-        RunError::Start(error) => run::fail(&error),
+        RunError::Start(error) => {
+            let situation = options.request(matches).ok().and_then(|request| request.settle().ok());
+            opened::fail(&error, options.profile(), situation.as_ref())
+        }
         error => {
-            error.say();
+            error.say_for_application();
             FAILURE
         }
     })
@@ -170,6 +179,20 @@ fn prepare(
         keep(&opened, &situation.facts, &plan);
     }
     Ok(plan)
+}
+
+/// The situation in which an application is opened without a parsed command line.
+fn situation_of(opened: &Opened<'_>) -> Result<Situation, RunError> {
+    let application = Application {
+        profile: opened.profile.to_owned(),
+        configuration: opened.configuration.map(|name| name.to_string_lossy().into_owned()),
+        arguments: opened.arguments.to_vec(),
+    };
+    let mut request = Request::here(Subject::Application(application))?;
+    if let Some(program) = opened.program {
+        say_program(&mut request.words, &program.to_string_lossy())?;
+    }
+    Ok(request.settle()?)
 }
 
 /// The plan of an application without further options.

@@ -170,7 +170,15 @@ impl RunError {
     }
 
     pub(crate) fn say(&self) {
-        let hint = self.hint();
+        self.say_with(self.hint());
+    }
+
+    /// As [`Self::say`], for a launch of an application.
+    pub(crate) fn say_for_application(&self) {
+        self.say_with(self.hint().map(crate::opened::of_application));
+    }
+
+    fn say_with(&self, hint: Option<String>) {
         match self {
             // It shows the lines of the file that are wrong.
             Self::Planning(PlanningError::Layer(LayerError::Parse { .. })) => {

@@ -4,9 +4,9 @@
 use crate::verb;
 use palisade_import::calls::ExchangeError;
 use palisade_policy::suggest;
+use palisade_sandbox::error::store_hint;
 use palisade_syscall::store::StoreError;
 use palisade_syscall::store::word::WordError;
-use palisade_text::quoted;
 use std::path::PathBuf;
 
 /// Why a verb fails.
@@ -100,12 +100,7 @@ impl SyscallsError {
 
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::Store(StoreError::Damaged { path, .. }) => Some(format!(
-                "mv {0} {0}.damaged   # then learn again, or import an export",
-                quoted(&path.to_string_lossy())
-            )),
-            Self::Store(StoreError::Busy { .. }) => Some("try again".to_owned()),
-            Self::Store(error) => error.hint(),
+            Self::Store(error) => store_hint(error),
             Self::Profile { .. } | Self::Binary { .. } | Self::Program(_) => Some(
                 "palisade syscalls list   # lists the profiles and programs with learned calls".to_owned(),
             ),

@@ -71,7 +71,9 @@ impl CommandExplanation {
         let plan = situation.plan_with(LayerPolicy::command_line())?;
         let seeker = Seeker { situation, resolved: &resolved, plan: &plan };
         let (found, searched) = seeker.find(command);
-        let interpreter = found.as_ref().and_then(|found| seeker.interpreter(&found.path));
+        let file = found.as_ref().map(|found| &found.path);
+        let file = file.or_else(|| searched.first().map(|candidate| &candidate.path));
+        let interpreter = file.and_then(|file| seeker.interpreter(file));
         let runs = found.as_ref().is_some_and(|found| found.allowed);
         let allowed = runs && interpreter.as_ref().is_none_or(|interpreter| interpreter.inside);
         let permit = if allowed { None } else { seeker.permit(found.as_ref(), &searched) };
@@ -141,6 +143,12 @@ impl Seeker<'_> {
     fn permit(&self, found: Option<&PathExplanation>, searched: &[Candidate]) -> Option<String> {
         let refused = searched.iter().find(|candidate| !candidate.inside);
         let file = found.map(|found| &found.path).or_else(|| refused.map(|candidate| &candidate.path))?;
+        if let Ok(Kind::Script(interpreter)) = executable::kind(file)
+            && !interpreter.program.exists()
+        {
+            // No option shows what this host hasn't got.
+            return None;
+        }
         // A script that is shown may still lack its interpreter. Then an option for the script alone helps nobody.
         match script::options(self.situation, self.plan, file) {
             Some(options) => Some(format!("palisade run {options} -- COMMAND…")),
