@@ -52,7 +52,16 @@ impl CountsError {
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::File { path, .. } => format!("ls -ld {}", word(path)),
+            Self::File { path, source, .. } => {
+                // The file may not be there: then the directory in which it was to be made.
+                let there = path.ancestors().find(|path| path.symlink_metadata().is_ok()).unwrap_or(path);
+                match source.kind() {
+                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                        format!("make room: df -h {}", word(there))
+                    }
+                    _ => format!("ls -ld {}", word(there)),
+                }
+            }
             Self::Damaged { path, .. } => format!("mv {0} {0}.damaged   # counting begins anew", word(path)),
         }
     }

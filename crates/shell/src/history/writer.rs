@@ -228,6 +228,10 @@ fn hint(error: &StoreError) -> Option<String> {
     error.hint().or_else(|| match error {
         StoreError::Sqlite { path, source, .. } => match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Some(format!("make room: df -h {}", parent(path))),
+            // So SQLite calls it where a file that it maps can't become longer.
+            Some(ErrorCode::SystemIoFailure) if is_full(path) => {
+                Some(format!("make room: df -h {}", parent(path)))
+            }
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 Some(format!("make the directory writable: ls -la {}", parent(path)))
             }
@@ -245,6 +249,11 @@ fn hint(error: &StoreError) -> Option<String> {
         },
         _ => None,
     })
+}
+
+/// Whether the file system of a file has no room.
+fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(path.parent().unwrap_or(path)).is_ok_and(|found| found.f_bavail == 0)
 }
 
 /// The directory of a file, as a shell reads it.
