@@ -160,9 +160,19 @@ impl<'p> Shell<'p> {
                     printf '#!/bin/sh\\nexec \"$@\"\\n' >\"$0/shims/sudo\"; chmod 755 \"$0/shims/sudo\"";
         let made = job::finish(place.command("sh").args(["-c", make]).arg(&home));
         assert_eq!(made.code, 0, "{made:?}");
-        let terminal = home.join("shims/terminal");
-        std::fs::write(&terminal, include_str!("hints/terminal.py")).unwrap();
-        std::fs::set_permissions(&terminal, Permissions::from_mode(0o755)).unwrap();
+        let write = |name: &str, text: &str| {
+            let program = home.join("shims").join(name);
+            std::fs::write(&program, text).unwrap();
+            std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        };
+        write("terminal", include_str!("hints/terminal.py"));
+        // Without fanotify there is no guard, and `palisaded` is missing among what a case needs.
+        if place.is_root() && crate::support::has("fanotify") {
+            let palisaded =
+                palisade_acceptance::programs::palisaded(Path::new(env!("CARGO_BIN_EXE_palisade")));
+            std::os::unix::fs::symlink(palisaded, home.join("shims/palisaded")).unwrap();
+            write("guarded", include_str!("hints/guarded.sh"));
+        }
         Self { place, home }
     }
 

@@ -11,7 +11,7 @@ if pid == 0:
 # Without a size, `palisade shell` draws nothing. Its messages fit into a line.
 fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 500, 0, 0))
 awaited = list(zip(sys.argv[2::2], sys.argv[3::2]))
-# What was printed since the last typing.
+# What was printed after the last text that was awaited.
 new = b""
 while True:
     if not select.select([terminal], [], [], 60)[0]:
@@ -26,7 +26,8 @@ while True:
     if awaited and awaited[0][0].encode() in new:
         # A question is shown before it takes what is typed.
         time.sleep(0.5)
-        os.write(terminal, awaited.pop(0)[1].encode() + b"\n")
-        new = b""
+        shown, typed = awaited.pop(0)
+        os.write(terminal, typed.encode() + b"\n")
+        new = new.split(shown.encode(), 1)[1]
 _pid, status = os.waitpid(pid, 0)
 sys.exit(os.waitstatus_to_exitcode(status) & 255)
