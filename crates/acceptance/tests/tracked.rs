@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Checks the files that git tracks: sources and texts of moderate size. A download that a test leaves in the checkout
 //! would otherwise be committed with the rest, and stay in the history for ever.
-#![expect(clippy::expect_used, reason = "a test may die of what git should have said")]
 
 use std::path::Path;
 use std::process::Command;

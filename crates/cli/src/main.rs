@@ -3,7 +3,8 @@
 //!
 //! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`reporter`]: `palisade run`
 //! - [`embedded`]: a launch for a program that embeds Palisade
-//! - [`open`]: `palisade open`
+//! - [`open`], [`opened`]: `palisade open`, and hints about it
+//! - [`home`]: a launch whose home another sandbox has
 //! - [`asked`]: the options of a launch, for verbs that only read
 //! - [`trace`]: what is printed after a launch
 //! - [`learn`]: `palisade learn`
