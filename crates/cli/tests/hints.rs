@@ -173,6 +173,13 @@ impl<'p> Shell<'p> {
             std::os::unix::fs::symlink(palisaded, home.join("shims/palisaded")).unwrap();
             write("guarded", include_str!("hints/guarded.sh"));
         }
+        // Without scopes, `scoped` is missing among what a case needs.
+        if place.is_root() && crate::support::has("scopes") {
+            write("scoped", include_str!("hints/scoped.sh"));
+            let palisaded =
+                palisade_acceptance::programs::palisaded(Path::new(env!("CARGO_BIN_EXE_palisade")));
+            let _there_already = std::os::unix::fs::symlink(palisaded, home.join("shims/palisaded"));
+        }
         Self { place, home }
     }
 

@@ -69,6 +69,11 @@ fn records(store: &Store, which: &Which) -> Result<Vec<Record>, Failure> {
     Ok(store.list(&selection(store, which)?).map_err(GuardError::from)?)
 }
 
+/// A line for each. Names of files are in them, which can't begin a line of their own.
+fn lines(texts: impl Iterator<Item = String>) -> String {
+    texts.map(|text| harmless(&text) + "\n").collect()
+}
+
 /// Lists what is trusted.
 pub(super) fn list(places: &Places, which: &Which, json: bool) -> Exit {
     let store = files::database(places)?;
@@ -76,8 +81,8 @@ pub(super) fn list(places: &Places, which: &Which, json: bool) -> Exit {
     if json {
         verb::print_json(&Files { files: records.iter().map(File::from).collect() })?;
     } else {
-        let line = |Record { entry, .. }: &Record| format!("{}  {}\n", shown(&entry.path), entry.source);
-        verb::print(&harmless(&records.iter().map(line).collect::<String>()))?;
+        let line = |Record { entry, .. }: &Record| format!("{}  {}", shown(&entry.path), entry.source);
+        verb::print(&lines(records.iter().map(line)))?;
     }
     Ok(YES)
 }
@@ -137,7 +142,7 @@ impl Differing {
             ("size", Some(found)) => format!("has {found} bytes instead of {size}"),
             _ => "has another content".to_owned(),
         };
-        format!("{path} {what} ({source})\n")
+        format!("{path} {what} ({source})")
     }
 }
 
@@ -165,7 +170,7 @@ pub(super) fn verify(places: &Places, which: &Which, json: bool) -> Exit {
     if json {
         verb::print_json(&Verified { looked_at: all.done, bytes: all.bytes, differences })?;
     } else {
-        verb::print(&harmless(&differences.iter().map(Differing::words).collect::<String>()))?;
+        verb::print(&lines(differences.iter().map(Differing::words)))?;
         let all = count(all.done, "trusted file", "trusted files");
         let different = count(differences.len() as u64, "differs", "differ");
         output::say(&format!("{all} hashed, {different}\n"));
@@ -232,9 +237,9 @@ pub(super) fn check(places: &Places, paths: &[PathBuf], json: bool) -> Exit {
                 }
                 (false, false) => format!("not trusted: it differs from the file that {by} trusts"),
             };
-            format!("{}: {verdict}\n", file.path)
+            format!("{}: {verdict}", file.path)
         };
-        verb::print(&harmless(&checked.iter().map(line).collect::<String>()))?;
+        verb::print(&lines(checked.iter().map(line)))?;
     }
     Ok(if all { YES } else { NO })
 }
