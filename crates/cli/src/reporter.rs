@@ -43,6 +43,8 @@ pub(crate) struct Reporter<'c> {
     recorder: Option<Recorder>,
     lost: u64,
     repositories: Repositories,
+    /// Worktrees of them that are gone with the sandbox.
+    lost_worktrees: Vec<PathBuf>,
     asking: Asking,
     calls: Calls<'c>,
     reports: Reports,
@@ -64,6 +66,7 @@ impl<'c> Reporter<'c> {
             recorder: None,
             lost: 0,
             repositories: Repositories::default(),
+            lost_worktrees: Vec::new(),
             calls: Calls::new(plan),
             asking: Asking::new(answers.map(Approvals::to_owned)),
             reports: Reports::new(plan),
@@ -112,9 +115,9 @@ impl<'c> Reporter<'c> {
             }
             LaunchEvent::Gone(paths) => {
                 // Another line is about worktrees.
-                let worktrees = lost_worktrees(&self.repositories);
+                self.lost_worktrees = lost_worktrees(&self.repositories, paths);
                 let paths: Vec<PathBuf> =
-                    paths.iter().filter(|path| !worktrees.contains(*path)).cloned().collect();
+                    paths.iter().filter(|path| !self.lost_worktrees.contains(*path)).cloned().collect();
                 if !self.quiet && !paths.is_empty() {
                     let directory = std::env::current_dir().unwrap_or_default();
                     let home = std::env::home_dir().unwrap_or_default();
@@ -298,6 +301,6 @@ impl<'c> Reporter<'c> {
         if self.lost > 0 {
             output::note(&format_args!("{} more refusals came too fast to be recorded", self.lost));
         }
-        crate::repositories::tell(&self.repositories);
+        crate::repositories::tell(&self.repositories, &self.lost_worktrees);
     }
 }

@@ -2,34 +2,36 @@
 //! Reports what the command made that git will find, after the command has ended. It names only some.
 
 use crate::output;
-use palisade_sandbox::plan::repository::made::Made;
 pub(crate) use palisade_sandbox::plan::repository::made::Repositories;
+use palisade_sandbox::plan::repository::made::{self, Made};
 use palisade_text::{harmless, quoted, shown};
 use std::path::{Path, PathBuf};
 
 /// At most this many are named.
 const NAMED: usize = 20;
 
-/// Reports which ones exist now.
-pub(crate) fn tell(repositories: &Repositories) {
-    for line in lines(repositories) {
+/// Reports which ones exist now. `lost`: worktrees that are gone with the sandbox.
+pub(crate) fn tell(repositories: &Repositories, lost: &[PathBuf]) {
+    for line in lines(repositories, lost) {
         output::note(&line);
     }
 }
 
-fn lines(repositories: &Repositories) -> Vec<String> {
+fn lines(repositories: &Repositories, lost: &[PathBuf]) -> Vec<String> {
     let mut found = repositories.found();
-    let words = |(path, made): (&std::path::Path, Made)| match made {
-        Made::Repository(tree) => format!("a repository was made inside: {}", shown(&tree)),
+    let words = |(path, made): (&Path, Made)| match made {
+        Made::Repository(repository) => match made::worktree(path).filter(|tree| lost.contains(tree)) {
+            Some(tree) => {
+                let hint = worktree_hint(&tree);
+                format!("the worktree {} was made in a private place and is gone; hint: {hint}", shown(&tree))
+            }
+            None => format!("a repository was made inside: {}", shown(&repository)),
+        },
         Made::LeadsTo(target) => format!(
             "{} was made inside and leads git to {}: examine that directory before you use git here",
             shown(path),
             harmless(&target)
         ),
-        Made::LostWorktree(tree) => {
-            let hint = worktree_hint(&tree);
-            format!("the worktree {} was made in a private place and is gone; hint: {hint}", shown(&tree))
-        }
     };
     let mut lines: Vec<String> = found.by_ref().take(NAMED).map(words).collect();
     let more = found.count();
@@ -40,10 +42,13 @@ fn lines(repositories: &Repositories) -> Vec<String> {
     lines
 }
 
-/// The worktrees that the command made in private places.
-pub(crate) fn lost_worktrees(repositories: &Repositories) -> Vec<PathBuf> {
-    let lost = |(_path, made)| if let Made::LostWorktree(tree) = made { Some(tree) } else { None };
-    repositories.found().filter_map(lost).collect()
+/// The worktrees among the paths that are gone with the sandbox.
+pub(crate) fn lost_worktrees(repositories: &Repositories, gone: &[PathBuf]) -> Vec<PathBuf> {
+    repositories
+        .found()
+        .filter_map(|(path, _made)| made::worktree(path))
+        .filter(|tree| gone.contains(tree))
+        .collect()
 }
 
 /// Git knows the worktree's name already, so it needs `-f`.
@@ -74,7 +79,7 @@ mod tests {
         std::fs::remove_dir(&paths[1]).unwrap();
         let tree =
             |path: &Path| format!("a repository was made inside: {}", path.parent().unwrap().display());
-        assert_eq!(lines(&made), [tree(&paths[0]), tree(&paths[2])]);
+        assert_eq!(lines(&made, &[]), [tree(&paths[0]), tree(&paths[2])]);
     }
 
     #[test]
@@ -82,7 +87,7 @@ mod tests {
         let (_root, paths) = place(NAMED + 7);
         let mut made = Repositories::default();
         paths.iter().for_each(|path| made.note(path));
-        let lines = lines(&made);
+        let lines = lines(&made, &[]);
         assert_eq!(lines.len(), NAMED + 1);
         assert_eq!(lines[NAMED], "and 7 more that git would use as repositories");
     }
@@ -94,6 +99,6 @@ mod tests {
         paths.iter().for_each(|path| made.note(path));
         assert_eq!(made.remembered(), REMEMBERED);
         let last = format!("and at least {} more that git would use as repositories", REMEMBERED - NAMED);
-        assert_eq!(lines(&made).last(), Some(&last));
+        assert_eq!(lines(&made, &[]).last(), Some(&last));
     }
 }

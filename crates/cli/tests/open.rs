@@ -205,6 +205,9 @@ fn a_locked_home_is_an_overlay_for_others() {
             assert_eq!(run.out, "kept\n", "{run:?}");
             assert!(!home.join("new").exists());
         }
+        // A home that the launch can't change stays so.
+        let run = open(&place, &["--home", "read-only", "app", "-c", "cat ~/file; echo x >~/file"]);
+        assert!(run.out == "kept\n" && run.code != 0 && !run.err.contains("another sandbox"), "{run:?}");
         std::io::Write::write_all(&mut first.stdin.take().unwrap(), b"written\n").unwrap();
         assert!(first.wait().unwrap().success());
         // A link that a program inside has made isn't followed when a mount point is made.

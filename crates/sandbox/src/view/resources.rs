@@ -236,6 +236,8 @@ impl Resources<'_> {
         let home = self.home_directory(facts);
         let lock = match (policy.home_lock().value, &home) {
             (HomeLock::None, _) | (_, None) => None,
+            // A launch that doesn't change the home needs no overlay of it.
+            (HomeLock::Overlay, Some((HomePolicy::ReadOnly | HomePolicy::Overlay, _))) => None,
             (lock, Some((_, directory))) => {
                 let mut path = directory.clone().into_os_string();
                 path.push(".lock");

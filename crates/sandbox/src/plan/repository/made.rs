@@ -4,9 +4,11 @@
 //! A command decides how many it makes. So only a limited number is remembered, each one once.
 
 use super::marks;
+use rustix::fs::OFlags;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The most repositories that are remembered.
@@ -61,40 +63,35 @@ pub enum Made {
     Repository(PathBuf),
     /// A file that says where the repository is.
     LeadsTo(String),
-    /// What git knows of a worktree that doesn't exist outside: the worktree's directory.
-    LostWorktree(PathBuf),
 }
 
 /// What exists at the path now. The command wrote the file, so no more of it is read than git would read.
 fn kind(path: &Path) -> Option<Made> {
     let metadata = std::fs::symlink_metadata(path).ok()?;
     if metadata.is_dir() {
-        if let Some(tree) = worktree(path).filter(|tree| tree.symlink_metadata().is_err()) {
-            return Some(Made::LostWorktree(tree));
-        }
         let named = path.file_name().is_some_and(|name| name == ".git");
         let tree = if named { path.parent().unwrap_or(path) } else { path };
         return (named || marks(path).are_enough()).then(|| Made::Repository(tree.to_owned()));
-    }
-    if !metadata.is_file() {
-        return None;
     }
     let text = beginning(path)?;
     text.strip_prefix("gitdir:").map(|target| Made::LeadsTo(target.trim().to_owned()))
 }
 
-/// The directory of a worktree, by what the repository has of it (`.git/worktrees/NAME`).
-fn worktree(path: &Path) -> Option<PathBuf> {
+/// The directory of a worktree, by what a repository has of it (`.git/worktrees/NAME`). The command wrote the path. Nothing
+/// looks at it: it may lead to a file system that doesn't answer.
+#[must_use]
+pub fn worktree(path: &Path) -> Option<PathBuf> {
     let listed = path.parent().and_then(Path::file_name).is_some_and(|name| name == "worktrees");
-    let link = path.join("gitdir");
-    let is_file = listed && std::fs::symlink_metadata(&link).ok()?.is_file();
-    let text = is_file.then(|| beginning(&link)).flatten()?;
-    Some(Path::new(text.trim()).parent()?.to_owned()).filter(|tree| tree.is_absolute())
+    let text = listed.then(|| beginning(&path.join("gitdir"))).flatten()?;
+    Some(Path::new(text.trim()).parent()?.to_owned())
 }
 
+/// The first bytes of a regular file. Another sandbox may replace it by a pipe, whose opening would block.
 fn beginning(file: &Path) -> Option<String> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY).bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(file).ok()?;
     let mut text = Vec::new();
-    File::open(file).ok()?.take(4096).read_to_end(&mut text).ok()?;
+    file.metadata().ok()?.is_file().then_some(&file)?.take(4096).read_to_end(&mut text).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -113,5 +110,19 @@ mod tests {
         made.note(&path);
         assert!(made.paths.len() <= REMEMBERED);
         assert_eq!(made.found().count(), 1);
+    }
+
+    #[test]
+    fn a_pipe_in_a_files_place_holds_nobody_up() {
+        let root = tempfile::tempdir().unwrap();
+        let entry = root.path().join(".git/worktrees/tree");
+        std::fs::create_dir_all(&entry).unwrap();
+        let pipe = entry.join("gitdir");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+        assert_eq!(worktree(&entry), None);
+        std::fs::remove_file(&pipe).unwrap();
+        std::fs::write(&pipe, "/home/me/tree/.git\n").unwrap();
+        assert_eq!(worktree(&entry), Some("/home/me/tree".into()));
+        assert_eq!(worktree(&root.path().join(".git")), None);
     }
 }
