@@ -107,6 +107,16 @@ fn a_service_with_two_capabilities_becomes_somebody_else() {
     let both = "-all,+setuid,+setgid";
     let run = given(both, "id -un; grep -h -e ^Cap[IPEA] /proc/self/status | sort -u | cut -f2 | sort -u");
     assert_eq!(run.ok(), format!("{}\n0000000000000000", user.name()), "{run:?}");
+    // The launcher itself, not just the command: it is the same process through all changes of program.
+    let script = format!(
+        "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps={both} --ambient-caps={both} \
+         {} run --account {} --view host -- sleep 5 & \
+         for _ in $(seq 100); do pgrep -P $! sleep >/dev/null && break; sleep 0.05; done; \
+         grep -e ^Uid -e ^Cap[IPEA] /proc/$!/status | cut -f2 | sort -u; kill $!",
+        root.binary().display(),
+        user.name()
+    );
+    assert_eq!(root.outside(&script), format!("0000000000000000\n{}\n", user.uid));
     for one in ["-all,+setuid", "-all,+setgid", "-all"] {
         given(one, "true").refused(125, &["CAP_SETUID and CAP_SETGID"]).with_hint();
     }
