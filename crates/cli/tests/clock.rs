@@ -21,8 +21,10 @@ const PYTHON: &str = "import ctypes, errno, os, resource, signal, subprocess, sy
     class T(ctypes.Structure): _fields_ = [('s', ctypes.c_long), ('n', ctypes.c_long)]\n\
     class I(ctypes.Structure): _fields_ = [('i', T), ('v', T)]\n\
     asked = None\n\
-    def at(ns): global asked; asked = time.monotonic(); return T(ns // 10**9, ns % 10**9)\n\
-    def after(s): return at(time.time_ns() + int(s * 1e9))\n\
+    def at(ns): return T(ns // 10**9, ns % 10**9)\n\
+    def now(clock): global asked; asked = time.monotonic(); return clock()\n\
+    def after(s): return at(now(time.time_ns) + int(s * 1e9))\n\
+    def tai(): return time.clock_gettime_ns(11)\n\
     def call(f, *a):\n\
     \x20   global asked; began = asked or time.monotonic(); ctypes.set_errno(0); value = f(*a); asked = None\n\
     \x20   return value, errno.errorcode.get(ctypes.get_errno(), 0), time.monotonic() - began\n";
@@ -131,7 +133,7 @@ fn what_waits_for_a_time_of_day_waits_as_long_as_it_should() {
         \x20   r.append((what, value, error, 'waited' if least <= took < most else took))\n\
         none = None; ref = ctypes.byref\n\
         waited('sleep', call(l.clock_nanosleep, 0, 1, ref(after(0.25)), none))\n\
-        waited('tai', call(l.clock_nanosleep, 11, 1, ref(at(time.clock_gettime_ns(11) + 250000000)), none))\n\
+        waited('tai', call(l.clock_nanosleep, 11, 1, ref(at(now(tai) + 250000000)), none))\n\
         waited('late', call(l.clock_nanosleep, 0, 1, ref(after(-9)), none), 0)\n\
         waited('wrong', call(l.clock_nanosleep, 0, 1, ref(T(5, -1)), none), 0)\n\
         waited('from now', call(l.clock_nanosleep, 0, 0, ref(T(0, 250000000)), none))\n\
@@ -144,7 +146,7 @@ fn what_waits_for_a_time_of_day_waits_as_long_as_it_should() {
         waited('and again', call(lambda: len(os.read(fd, 8))), 0)\n\
         l.timerfd_settime(fd, 1, ref(I(T(), after(1000))), ref(old)); l.timerfd_settime(fd, 1, ref(I()), ref(old))\n\
         r.append(('left', 900 < old.v.s <= 1000))\n\
-        fd = l.timerfd_create(1, 0); waited('monotonic timer', call(timer, at(time.monotonic_ns() + 250000000)))\n\
+        fd = l.timerfd_create(1, 0); waited('monotonic timer', call(timer, at(now(time.monotonic_ns) + 250000000)))\n\
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n\
         def alarm(clock, first, every=0):\n\
         \x20   t = ctypes.c_int(); l.timer_create(clock, none, ref(t))\n\
@@ -156,8 +158,8 @@ fn what_waits_for_a_time_of_day_waits_as_long_as_it_should() {
         r.append(('left', 900 < old.v.s <= 1000))\n\
         waited('late alarm', call(alarm, 0, after(-9)), 0)\n\
         waited('alarms', call(alarm, 0, after(0.1), 150000000))\n\
-        waited('tai alarm', call(alarm, 11, at(time.clock_gettime_ns(11) + 250000000)))\n\
-        waited('monotonic alarm', call(alarm, 1, at(time.monotonic_ns() + 250000000)))\n\
+        waited('tai alarm', call(alarm, 11, at(now(tai) + 250000000)))\n\
+        waited('monotonic alarm', call(alarm, 1, at(now(time.monotonic_ns) + 250000000)))\n\
         r.append(('no alarm',) + call(l.syscall, 223, 77, 1, ref(I()), none)[:2])\n\
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])\n\
         for bad in (0, 99, -1): r.append((bad, call(l.timerfd_settime, bad, 1, ref(I()), none)[:2]))\n\

@@ -274,6 +274,20 @@ fn variables_show_sockets_and_files_only() {
             let meant = if variable == "XAUTHORITY" { place.home.join("cookie") } else { socket.clone() };
             assert_eq!(with(feature, variable, &meant).out.trim(), meant.to_str().unwrap(), "{variable}");
         }
+        // A socket that comes after the launch isn't shown, and the user hears why.
+        let late = place.home.join("late");
+        for _cold_and_hot in 0..2 {
+            let run = with("ssh-agent", "SSH_AUTH_SOCK", &late);
+            let said =
+                format!("feature ssh-agent: SSH_AUTH_SOCK names {}, which does not exist", late.display());
+            assert!(run.err.contains(&said), "{run:?}");
+        }
+        std::fs::rename(&socket, &late).unwrap();
+        let run = with("ssh-agent", "SSH_AUTH_SOCK", &late);
+        assert!(run.out.trim() == late.to_str().unwrap() && !run.err.contains("does not exist"), "{run:?}");
+        let unset = with("wayland", "SSH_AUTH_SOCK", &late);
+        let said = "feature wayland does nothing here: its condition is `variable WAYLAND_DISPLAY`";
+        assert!(unset.err.contains(said), "{unset:?}");
         // A link to a directory counts as a directory.
         let link = place.home.join("link");
         symlink(&directory, &link).unwrap();

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{self, Place, Run, everybody, has, job, ordinary};
+use palisade_acceptance::patience::Patience;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -61,6 +62,8 @@ struct Workflow {
     beside: Option<String>,
     /// A server that runs outside meanwhile.
     server: Option<String>,
+    /// The command starts when this line of shell succeeds outside.
+    ready: Option<String>,
     /// The command runs at a terminal, where these keys are pressed one after the other.
     keys: Option<Vec<String>>,
     /// Further launches in the same directory, each with options of its own.
@@ -178,6 +181,14 @@ impl Trial<'_> {
             server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             Server(server.spawn().unwrap())
         });
+        if let Some(line) = &case.ready {
+            let ready = || self.run(self.shell(line), None).code == 0;
+            let mut patience = Patience::new(Duration::from_secs(30));
+            while !ready() {
+                assert!(!patience.is_spent(), "not decided: the server of {} is not ready", case.name);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
         let (run, beside) = std::thread::scope(|scope| {
             let beside = case.beside.as_ref().map(|line| scope.spawn(|| self.run(self.shell(line), None)));
             (self.run(command, case.keys.as_deref()), beside.map(|beside| beside.join().unwrap()))

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::plan::Job;
+use crate::reason;
 
 /// The outcome of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,22 @@ pub(crate) struct TestResult {
     pub(crate) busy: Option<Duration>,
     /// What it lacked, in its own words: lines that begin with `not tried`.
     pub(crate) not_tried: Vec<String>,
+    /// Why it failed, in few lines. Empty if it did not fail.
+    pub(crate) reason: String,
+}
+
+impl TestResult {
+    /// The result of a test about which no more is known.
+    pub(crate) fn new(name: &str, verdict: Verdict, took: Duration) -> Self {
+        Self {
+            name: name.to_owned(),
+            verdict,
+            took,
+            busy: None,
+            not_tried: Vec::new(),
+            reason: String::new(),
+        }
+    }
 }
 
 /// A job that has ended.
@@ -83,6 +100,7 @@ pub(crate) fn run(
         .env("CARGO_MANIFEST_DIR", &job.program.directory)
         .env("CARGO", crate::programs::cargo())
         .env("RUST_TEST_THREADS", "1")
+        .env_remove(crate::run::FAILURES)
         .envs(environment)
         .stdin(Stdio::null())
         .stdout(if single { Stdio::from(kept.try_clone()?) } else { Stdio::piped() })
@@ -97,7 +115,7 @@ pub(crate) fn run(
     let mut output = tail(&mut kept)?;
     let how =
         status.map_or_else(|| format!("it exceeded its limit of {limit} s"), |status| status.to_string());
-    let results = match lines {
+    let mut results = match lines {
         None => vec![TestResult { busy, ..alone(job, status, took, &output) }],
         Some(lines) => {
             // A process that a test has left running may keep the pipe open.
@@ -111,6 +129,12 @@ pub(crate) fn run(
             results
         }
     };
+    for test in &job.tests {
+        let failed = |one: &&mut TestResult| one.name == test.name && one.verdict == Verdict::Failed;
+        if let Some(result) = results.iter_mut().find(failed) {
+            result.reason = reason::of(&output, &test.own);
+        }
+    }
     Ok(Ended { results, output, how })
 }
 
@@ -200,7 +224,7 @@ fn alone(job: &Job, status: Option<ExitStatus>, took: Duration, output: &str) ->
     };
     let not_tried = output.lines().filter(|line| line.starts_with("not tried")).map(str::to_owned).collect();
     let name = job.tests.first().map(|test| test.name.clone()).unwrap_or_default();
-    TestResult { name, verdict, took, busy: None, not_tried }
+    TestResult { not_tried, ..TestResult::new(&name, verdict, took) }
 }
 
 /// The results of a job with several tests, from the line that libtest prints at the end of each.
@@ -224,13 +248,7 @@ fn together(
         };
         if let Some(test) = job.tests.iter().find(|test| test.own == own) {
             let took = at.saturating_sub(last);
-            results.push(TestResult {
-                name: test.name.clone(),
-                verdict,
-                took,
-                busy: None,
-                not_tried: Vec::new(),
-            });
+            results.push(TestResult::new(&test.name, verdict, took));
         }
         last = *at;
     }
@@ -238,13 +256,7 @@ fn together(
         if !results.iter().any(|result| result.name == test.name) {
             // A time limit is no verdict on the tests that did not start. The death of the process is one.
             let verdict = if status.is_none() { Verdict::NotDecided } else { Verdict::Failed };
-            results.push(TestResult {
-                name: test.name.clone(),
-                verdict,
-                took: Duration::ZERO,
-                busy: None,
-                not_tried: Vec::new(),
-            });
+            results.push(TestResult::new(&test.name, verdict, Duration::ZERO));
         }
     }
     let all: Duration = results.iter().map(|result| result.took).sum();
@@ -322,5 +334,11 @@ mod tests {
         let ended = ran("echo 'test a ... ok'; echo 'test b ... FAILED'; kill -9 $$", &["a", "b", "c"], 60);
         assert_eq!(verdicts(&ended), [Verdict::Passed, Verdict::Failed, Verdict::Failed]);
         assert!(ended.how.contains("signal: 9"), "{}", ended.how);
+    }
+
+    #[test]
+    fn a_failure_has_its_reason() {
+        let ended = ran("echo \"thread 'a' panicked at x.rs:1:2:\"; echo because; exit 101", &["a"], 60);
+        assert_eq!(ended.results[0].reason, "thread 'a' panicked at x.rs:1:2:\nbecause");
     }
 }

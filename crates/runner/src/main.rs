@@ -20,6 +20,7 @@ mod options;
 mod plan;
 mod programs;
 mod progress;
+mod reason;
 mod report;
 mod room;
 mod run;

@@ -49,6 +49,11 @@ impl Report<'_> {
         (suites.iter().map(|(_, busy)| *busy).sum(), suites)
     }
 
+    /// Each test that failed, with the reason.
+    pub(crate) fn failures(&self) -> String {
+        self.failed().map(|result| format!("\nFAILED {}\n{}\n", result.name, result.reason)).collect()
+    }
+
     /// The text that a run prints at its end.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
@@ -100,6 +105,7 @@ impl Report<'_> {
         }
         let failed: Vec<&TestResult> = self.failed().collect();
         if !failed.is_empty() {
+            line(format_args!("{}", self.failures().trim_end()));
             line(format_args!("\nfailed; each line runs one test again:"));
             let how = if self.on_disk { "PALISADE_TEST_SCRATCH=disk " } else { "" };
             for result in &failed {
@@ -149,13 +155,7 @@ mod tests {
     use super::*;
 
     fn result(name: &str, verdict: Verdict, seconds: u64) -> TestResult {
-        TestResult {
-            name: name.into(),
-            verdict,
-            took: Duration::from_secs(seconds),
-            busy: None,
-            not_tried: Vec::new(),
-        }
+        TestResult::new(name, verdict, Duration::from_secs(seconds))
     }
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
     fn the_end_counts_names_the_slowest_and_says_how_to_repeat() {
         let results = [
             result("a/unit/x", Verdict::Passed, 1),
-            result("a/unit/y", Verdict::Failed, 5),
+            TestResult { reason: "because".into(), ..result("a/unit/y", Verdict::Failed, 5) },
             result("a/unit/z", Verdict::NotDecided, 2),
             result("a/unit/w", Verdict::Ignored, 0),
         ];
@@ -200,6 +200,7 @@ mod tests {
         };
         let text = report.text();
         assert!(text.ends_with("\n1 passed, 2 failed, 3 skipped\n"), "{text}");
+        assert!(text.contains("\nFAILED a/unit/y\nbecause\n"), "{text}");
         assert!(text.contains("  ./x test a/unit/y\n"), "{text}");
         assert!(text.contains("  b/i/m:: (2 tests): slow\n"), "{text}");
         let slowest = text.lines().nth(2).unwrap();

@@ -28,6 +28,9 @@ use crate::slots::Slot;
 use crate::suites::Suites;
 use crate::times::Times;
 
+/// Names a file to which a run adds each test that failed, with the reason.
+pub(crate) const FAILURES: &str = "PALISADE_TEST_FAILURES";
+
 /// The directory of the repository.
 pub(crate) fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -127,6 +130,10 @@ pub(crate) fn main(request: &RunRequest) -> Result<bool, Box<dyn Error>> {
         worked,
     };
     let _nobody_reads = std::io::stdout().write_all(report.text().as_bytes());
+    if let Some(path) = std::env::var_os(FAILURES) {
+        let mut file = std::fs::File::options().append(true).create(true).open(path)?;
+        file.write_all(report.failures().as_bytes())?;
+    }
     Ok(report.failed().count() == 0)
 }
 
@@ -261,11 +268,8 @@ impl Race {
                 .tests
                 .iter()
                 .map(|test| TestResult {
-                    name: test.name.clone(),
-                    verdict: Verdict::Failed,
-                    took: Duration::ZERO,
-                    busy: None,
-                    not_tried: Vec::new(),
+                    reason: error.to_string(),
+                    ..TestResult::new(&test.name, Verdict::Failed, Duration::ZERO)
                 })
                 .collect(),
             output: String::new(),

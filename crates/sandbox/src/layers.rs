@@ -6,6 +6,7 @@
 //! becomes an input of the plan, and so does every missing file that would have been read.
 
 pub mod application;
+mod asked;
 pub mod own;
 pub(crate) mod passed;
 pub mod profiles;
@@ -359,22 +360,7 @@ fn load_with(
     layers.push(command_line);
     let context = crate::plan::planner::context(facts, directory.as_deref());
     let features = loader.features(&layers, &context)?;
-    // A feature's caveat is reported if the command line asks for the feature. Other features were chosen by a
-    // profile's author.
-    let asked = |name: &str| {
-        layers
-            .iter()
-            .filter(|layer| layer.layer == Layer::CommandLine)
-            .flat_map(|layer| &layer.features)
-            .any(|want| want.value.wanted && want.value.name == name)
-    };
-    for feature in
-        features.present.iter().filter(|feature| feature.name.as_ref().is_some_and(|name| asked(&name.value)))
-    {
-        if let (Some(name), Some(caveat)) = (&feature.name, &feature.caveat) {
-            notes.push(format!("feature {}: {}", name.value, caveat.value));
-        }
-    }
+    notes.extend(asked::notes(&layers, &features, &context, facts));
     layers.splice(own..own, features.present.iter().cloned());
     let policy = palisade_policy::merge(layers);
     notes.extend(policy.idle().map(|idle| idle.to_string()));
