@@ -33,6 +33,7 @@ use crate::network::Network;
 use crate::operation::{Operation, Progress, TreeSlot};
 use crate::raw::{self, Fd};
 use crate::rest::Active;
+use core::sync::atomic::Ordering;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -352,6 +353,12 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         ..in_place
     };
     shared.assignment = &assignment;
+    if provide.is_some()
+        && mapped
+        && let Ok(here) = raw::processor()
+    {
+        meeting.launcher.store(here + 1, Ordering::Relaxed);
+    }
     let flags = launch.namespaces.0 & !(libc::CLONE_NEWPID | crate::init::BY_INIT);
     let suspend = if mapped { 0 } else { libc::CLONE_VFORK };
     let (stack, argument) = (stacks.of(2), (&raw mut shared).cast());

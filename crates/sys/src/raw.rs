@@ -338,13 +338,19 @@ pub(crate) fn futex_wake(word: &core::sync::atomic::AtomicU32) {
     let _woken = call!(libc::SYS_futex, word.as_ptr(), operation, i32::MAX);
 }
 
+/// The number of the processor that the caller runs on.
+pub(crate) fn processor() -> Result<u32> {
+    let mut here = 0u32;
+    call!(libc::SYS_getcpu, &raw mut here, 0usize, 0usize)?;
+    Ok(here)
+}
+
 /// Lets `pid` run on any processor but the caller's, if there is another that it may use.
 ///
 /// A new process is queued where its parent runs when the others look busy at that moment, and
 /// stays there until the parent sleeps.
 pub(crate) fn place_elsewhere(pid: i32) -> Result<()> {
-    let mut here = 0u32;
-    call!(libc::SYS_getcpu, &raw mut here, 0usize, 0usize)?;
+    let here = processor()?;
     let mut allowed = [0u64; 16];
     call!(libc::SYS_sched_getaffinity, 0usize, size_of_val(&allowed), allowed.as_mut_ptr())?;
     let word = allowed.get_mut(here as usize / 64).ok_or(Errno::INVAL)?;
@@ -353,6 +359,12 @@ pub(crate) fn place_elsewhere(pid: i32) -> Result<()> {
         return Ok(());
     }
     call!(libc::SYS_sched_setaffinity, arg(pid), size_of_val(&allowed), allowed.as_ptr()).map(drop)
+}
+
+/// From now on the caller preempts no other process when it becomes runnable.
+pub(crate) fn let_others_run_first() -> Result<()> {
+    let priority = 0i32;
+    call!(libc::SYS_sched_setscheduler, 0usize, libc::SCHED_BATCH, &raw const priority).map(drop)
 }
 
 /// Whether the process that `pidfd` refers to has ended.
