@@ -55,6 +55,10 @@ fn caches_outlive_a_launch() {
         let quiet = within(&place, "work", &[], "mkdir -p ~/.cargo/git/db && echo x >~/.cargo/git/db/y");
         assert_eq!((quiet.code, quiet.err.as_str()), (0, ""), "{quiet:?}");
         assert_eq!(within(&place, "work", &[], "cat ~/.cargo/git/db/y").ok(), "x");
+        // A row can be a file, which is made at its first use.
+        within(&place, "work", &[], "test ! -e ~/.cargo/.global-cache && echo y >~/.cargo/.global-cache")
+            .ok();
+        assert_eq!(within(&place, "work", &[], "cat ~/.cargo/.global-cache").ok(), "y");
         assert!(!place.home.join(".cache/made").exists() && !place.home.join(".cargo").exists());
         // Where the user has removed them, they begin again.
         place.outside("rm -rf ~/.cache/palisade/projects");

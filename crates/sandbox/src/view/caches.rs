@@ -31,21 +31,27 @@ struct Row {
     programs: &'static [&'static str],
     /// Its content is used without being changed when there is no network.
     downloads: bool,
+    /// The path is that of this file in the directory, instead of the directory's.
+    file: Option<&'static str>,
     /// Variables that give it another place, and its path below that place. The first one that is set counts.
     variables: &'static [(&'static str, &'static str)],
 }
 
 const fn row(name: &'static str, path: &'static str, programs: &'static [&'static str]) -> Row {
-    Row { name, path, programs, downloads: false, variables: &[] }
+    Row { name, path, programs, downloads: false, file: None, variables: &[] }
 }
 
 const fn downloads(name: &'static str, path: &'static str, programs: &'static [&'static str]) -> Row {
-    Row { name, path, programs, downloads: true, variables: &[] }
+    Row { downloads: true, ..row(name, path, programs) }
 }
 
 impl Row {
     const fn or(self, variables: &'static [(&'static str, &'static str)]) -> Self {
         Self { variables, ..self }
+    }
+
+    const fn file(self, name: &'static str) -> Self {
+        Self { file: Some(name), ..self }
     }
 
     /// Its path in a launch; `None` if a variable leads out of the home.
@@ -74,7 +80,13 @@ const ROWS: &[Row] = &[
     row("bun", ".bun/install/cache", &["bun"]),
     downloads("cargo-registry", ".cargo/registry", &["cargo"]).or(&[("CARGO_HOME", "registry")]),
     downloads("cargo-git", ".cargo/git", &["cargo"]).or(&[("CARGO_HOME", "git")]),
+    // When downloads were used last. Making this database takes longer than a build that has nothing to do.
+    row("cargo-uses", ".cargo/.global-cache", &["cargo"])
+        .or(&[("CARGO_HOME", ".global-cache")])
+        .file("database"),
     downloads("go-modules", "go/pkg/mod", &["go"]).or(&[("GOMODCACHE", ""), ("GOPATH", "pkg/mod")]),
+    // Counters of the go command. Where there are none, each launch of it starts another process.
+    row("go-counters", ".config/go/telemetry", &["go"]).or(&[("XDG_CONFIG_HOME", "go/telemetry")]),
     downloads("maven", ".m2/repository", &["mvn", "java"]),
     row("maven-wrapper", ".m2/wrapper", &["java"]),
     // Gradle writes to its caches in any case.
@@ -173,7 +185,10 @@ impl Caches {
             }
         }
         match self.own.make(row.name) {
-            Ok(()) => Some(Path::new(INSIDE).join(row.name)),
+            Ok(()) => {
+                let directory = Path::new(INSIDE).join(row.name);
+                Some(row.file.map_or_else(|| directory.clone(), |file| directory.join(file)))
+            }
             Err(error) => {
                 notes.push(Cow::Owned(format!("{} isn't kept: {error}", path.shown())));
                 None
