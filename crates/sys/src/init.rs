@@ -143,8 +143,10 @@ fn prepare(assignment: &Assignment<'_>) -> Result<()> {
     die_with_parent()?;
     // The builder will wait for the launcher's trees. If init has taken the launcher's processor, the launcher goes first: the
     // namespaces would keep that processor for 0.6 ms.
-    if !meeting.trees.is_reported()
-        && raw::processor().is_ok_and(|here| meeting.launcher.load(Ordering::Relaxed) == here + 1)
+    let launcher = meeting.launcher.load(Ordering::Relaxed);
+    if launcher != 0
+        && raw::processor().is_ok_and(|here| here + 1 == launcher)
+        && !meeting.trees.is_reported()
     {
         let _only_slower = meeting.trees.wait(|| raw::has_ended(owner_descriptor));
     }
