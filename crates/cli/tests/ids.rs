@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests changing the user inside, where only one exists: the error is the one for every ordinary user, which programs expect.
+//! Tests changing the user inside, where only one exists: the error is the one for every ordinary user, which programs expect. Also
+//! tests how the command is scheduled.
 
 use crate::support::{everybody, job};
 
@@ -58,5 +59,19 @@ fn where_users_can_be_mapped_they_can_be_become() {
         place.write(".config/palisade/profiles/told.toml", profile);
         let run = place.run(&["--profile", "told", "--uid", "7"], &["sh", "-c", line]);
         assert_eq!(run.ok(), "0", "{run:?}");
+    }
+}
+
+/// Init runs as a batch process, and lets the launcher go first where both have one processor.
+#[test]
+fn the_command_is_scheduled_as_outside() {
+    for place in everybody() {
+        let policy = "import os; print(os.sched_getscheduler(0), len(os.sched_getaffinity(0)), os.nice(0))";
+        for wrapper in ["", "chrt -b 0", "nice -n 5", "taskset -c 0", "taskset -c 0 chrt -b 0"] {
+            let words = |launcher: &str| format!("{wrapper} {launcher} python3 -c '{policy}'");
+            let launcher = format!("{} run --", place.binary().display());
+            let (inside, outside) = (place.outside(&words(&launcher)), place.outside(&words("")));
+            assert_eq!(inside, outside, "{wrapper}");
+        }
     }
 }
