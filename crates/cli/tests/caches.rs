@@ -59,6 +59,10 @@ fn caches_outlive_a_launch() {
         within(&place, "work", &[], "test ! -e ~/.cargo/.global-cache && echo y >~/.cargo/.global-cache")
             .ok();
         assert_eq!(within(&place, "work", &[], "cat ~/.cargo/.global-cache").ok(), "y");
+        let go = place.write("bin/go", "#!/bin/sh\n");
+        std::fs::set_permissions(go, std::fs::Permissions::from_mode(0o755)).unwrap();
+        within(&place, "work", &[], "echo z >~/.config/go/telemetry/weekends").ok();
+        assert_eq!(within(&place, "work", &[], "cat ~/.config/go/telemetry/weekends").ok(), "z");
         assert!(!place.home.join(".cache/made").exists() && !place.home.join(".cargo").exists());
         // Where the user has removed them, they begin again.
         place.outside("rm -rf ~/.cache/palisade/projects");

@@ -286,7 +286,8 @@ fn variables_show_sockets_and_files_only() {
         let run = with("ssh-agent", "SSH_AUTH_SOCK", &late);
         assert!(run.out.trim() == late.to_str().unwrap() && !run.err.contains("does not exist"), "{run:?}");
         let unset = with("wayland", "SSH_AUTH_SOCK", &late);
-        let said = "feature wayland does nothing here: its condition is `variable WAYLAND_DISPLAY`";
+        let said =
+            "feature wayland does nothing here: its condition `variable WAYLAND_DISPLAY` does not hold";
         assert!(unset.err.contains(said), "{unset:?}");
         // A link to a directory counts as a directory.
         let link = place.home.join("link");

@@ -65,8 +65,8 @@ pub(crate) struct Meeting {
     pub(crate) maps: Event,
     /// Reported by the launcher: the trees that it had to provide are ready.
     pub(crate) trees: Event,
-    /// The number, plus one, of the processor that the launcher has for that work. 0: it has no such work.
-    pub(crate) launcher: AtomicU32,
+    /// The number, plus one, of the processor on which the launcher provides the trees. 0: there are none to provide.
+    pub(crate) launcher_processor: AtomicU32,
     /// Reported by init: the descriptor of the process file system.
     pub(crate) proc: Event,
     /// Reported by init: its namespaces exist, and it has given up its privileges.
@@ -143,7 +143,7 @@ fn prepare(assignment: &Assignment<'_>) -> Result<()> {
     die_with_parent()?;
     // The builder will wait for the launcher's trees. If init has taken the launcher's processor, the launcher goes first: the
     // namespaces would keep that processor for 0.6 ms.
-    let launcher = meeting.launcher.load(Ordering::Relaxed);
+    let launcher = meeting.launcher_processor.load(Ordering::Relaxed);
     if launcher != 0
         && raw::processor().is_ok_and(|here| here + 1 == launcher)
         && !meeting.trees.is_reported()

@@ -357,7 +357,7 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         && mapped
         && let Ok(here) = raw::processor()
     {
-        meeting.launcher.store(here + 1, Ordering::Relaxed);
+        meeting.launcher_processor.store(here + 1, Ordering::Relaxed);
     }
     let flags = launch.namespaces.0 & !(libc::CLONE_NEWPID | crate::init::BY_INIT);
     let suspend = if mapped { 0 } else { libc::CLONE_VFORK };

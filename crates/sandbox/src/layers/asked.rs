@@ -50,7 +50,10 @@ pub(super) fn notes(
         if let LeftOut::Condition(condition) = why
             && asked.contains(&name.as_str())
         {
-            notes.push(format!("feature {name} does nothing here: its condition is `{}`", condition.value));
+            notes.push(format!(
+                "feature {name} does nothing here: its condition `{}` does not hold",
+                condition.value
+            ));
         }
     }
     notes

@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-/// None of these has settings or credentials of its user: they lie beside it.
+/// None of these has credentials or, but for `go telemetry`, settings of its user: they lie beside it.
 const ROWS: &[Row] = &[
     // go-build, pip, uv, yarn 1, pre-commit, deno, composer, matplotlib and many others.
     row("cache", ".cache", &[]).or(&[("XDG_CACHE_HOME", "")]),
