@@ -7,13 +7,17 @@
 //! In reading order:
 //!
 //! - [`request`]: what the arguments ask for
-//! - [`arguments`]: from arguments to a request, with `number`, `capability` and `usage`
-//! - [`message`]: errors and warnings in bubblewrap's words
+//! - [`arguments`]: from arguments to a request, with `number` and `capability`
+//! - [`process`]: the process in which arguments are parsed
+//! - [`usage`]: the texts of `--help` and `--version`
+//! - [`message`]: errors and warnings in bubblewrap's words, with `strerror`
 #![forbid(unsafe_code)]
 
 pub mod arguments;
 mod capability;
 pub mod message;
 mod number;
+pub mod process;
 pub mod request;
-mod usage;
+mod strerror;
+pub mod usage;

@@ -223,7 +223,8 @@ pub struct Request {
     pub directory: Option<CString>,
     /// `--argv0`
     pub first_argument: Option<CString>,
-    /// The changes of the capabilities, if there are any; else root keeps what it has, and others have none.
+    /// What `--cap-add` and `--cap-drop` leave, one bit for each, if there are any; else root keeps what it has, and
+    /// others have none. `--cap-add ALL` sets all 64 bits.
     pub capabilities: Option<u64>,
     /// The filters of `--add-seccomp-fd`, read already.
     pub filters: Vec<Vec<u8>>,
@@ -241,7 +242,7 @@ pub struct Request {
     pub as_pid_1: bool,
     /// `--level-prefix`
     pub level_prefix: bool,
-    /// The command and its arguments; not empty.
+    /// The command and its arguments. Empty when there is no command; the usage is printed then.
     pub command: Vec<CString>,
 }
 

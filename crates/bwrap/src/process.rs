@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! This process, for [`crate::arguments::parse`].
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+
+use crate::arguments::{Host, Identity};
+use crate::message::{Failure, Message};
+
+/// This process. `T` takes over a descriptor by its number, so that it can be closed.
+#[derive(Debug)]
+pub struct Process<T> {
+    identity: Identity,
+    take: T,
+}
+
+impl<T: FnMut(i32) -> io::Result<OwnedFd>> Process<T> {
+    /// Looks at who runs this process.
+    ///
+    /// # Errors
+    /// When the kernel doesn't tell root's capabilities, or when another user has some, which only capabilities of the
+    /// program's file give.
+    pub fn new(take: T) -> Result<Self, Failure> {
+        let uid = rustix::process::getuid().as_raw();
+        let sets = rustix::thread::capabilities(None).map_err(|error| {
+            let call = if uid == 0 { "capget (for uid == 0) failed" } else { "capget failed" };
+            Failure::because(call, &error.into())
+        })?;
+        if uid != 0 && !sets.permitted.is_empty() {
+            return Err(Failure::new("Unexpected capabilities but not setuid, old file caps config?"));
+        }
+        let gid = rustix::process::getgid().as_raw();
+        Ok(Self { identity: Identity { uid, gid, capabilities: sets.effective.bits() }, take })
+    }
+}
+
+impl<T: FnMut(i32) -> io::Result<OwnedFd>> Host for Process<T> {
+    fn read_all(&mut self, descriptor: i32) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::from((self.take)(descriptor)?).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn warn(&mut self, warning: &Message) {
+        // Nobody can be told that nobody reads.
+        let _unread = io::stderr().write_all(&warning.line());
+    }
+
+    fn identity(&self) -> Identity {
+        self.identity
+    }
+}
