@@ -10,14 +10,29 @@
 //! - [`arguments`]: from arguments to a request, with `number` and `capability`
 //! - [`process`]: the process in which arguments are parsed
 //! - [`usage`]: the texts of `--help` and `--version`
+//! - [`run`], `launch`, `monitor`: the processes of a sandbox, and the one that waits
+//! - `inside`, `reaper`: the first process inside, and process 1
+//! - `steps`, `words`: from what is asked for to the engine's steps, and their errors
+//! - `environment`, `status`: the command's variables, and what callers are told
 //! - [`message`]: errors and warnings in bubblewrap's words, with `strerror`
 #![forbid(unsafe_code)]
 
 pub mod arguments;
 mod capability;
+mod environment;
+mod inside;
+mod launch;
 pub mod message;
+mod monitor;
 mod number;
 pub mod process;
+mod reaper;
 pub mod request;
+mod run;
+mod status;
+mod steps;
 mod strerror;
 pub mod usage;
+mod words;
+
+pub use run::run;

@@ -19,6 +19,7 @@
 //! - [`package`], [`packaged`], [`package_info`]: applications as one program each, and what such a program does
 //! - [`shell`]: the user's own shell behind the shell proxy
 //! - [`syscalls`]: which system calls were learned
+//! - [`bwrap`]: bubblewrap's command line
 //! - [`interpose`]: a command's system calls, counted or answered in the command's own processes
 //! - [`watch`]: what is refused and decided, as it happens; [`ps`]: which sandboxes run
 //! - [`completions`], [`man`], [`schema`]: files for packages and editors
@@ -32,6 +33,7 @@ mod aftermath;
 mod asked;
 mod asking;
 mod bench;
+mod bwrap;
 mod caches;
 mod calls;
 mod check;
@@ -144,6 +146,8 @@ enum Verb {
     Syscalls(syscalls::Options),
     /// Count a command's system calls inside its own processes
     Interpose(interpose::Options),
+    /// Run a command as bubblewrap's `bwrap` does, with its options
+    Bwrap(bwrap::Options),
     /// Start your own shell with history, ghost text and a guard in front of it
     Shell(Box<shell::Options>),
     /// Show what sandboxes are refused, what the guard decides and what happens in scopes, as it happens
@@ -191,6 +195,9 @@ fn main() -> ExitCode {
         return ExitCode::from(
             attendance(&arguments).unwrap_or_else(|| packaged::run(&trailer, &arguments, begun)),
         );
+    }
+    if let Some(code) = bwrap::shortcut(std::env::args_os()) {
+        return ExitCode::from(code);
     }
     let arguments = arguments(std::env::args_os());
     if let Some(code) = run::shortcut(&arguments, begun) {
@@ -339,6 +346,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Package(options), Some((_package, matches))) => package::run(options, matches),
         (Verb::Syscalls(options), _) => syscalls::run(options),
         (Verb::Interpose(options), _) => interpose::run(options),
+        (Verb::Bwrap(options), _) => bwrap::run(options),
         (Verb::Shell(options), _) => shell::run(options),
         (Verb::Watch(options), _) => watch::run(options),
         (Verb::Why(options), _) => why::run(options),

@@ -23,6 +23,12 @@ impl<'a> FromIterator<&'a CStr> for StringArray<'a> {
     }
 }
 
+impl StringArray<'_> {
+    pub(crate) fn as_ptr(&self) -> *const *const u8 {
+        self.pointers.as_ptr()
+    }
+}
+
 /// One resource limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {

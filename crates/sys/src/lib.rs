@@ -6,6 +6,7 @@
 //!
 //! - [`launch`]: the processes of a launch and how they are made
 //! - [`operation`]: the steps that build a file tree
+//! - [`staged`]: the same as bubblewrap builds it; [`family`]: processes that it needs
 //! - [`landlock`], [`seccomp`]: the two walls behind it
 //! - [`network`], `netlink`: a network in which every address is served from outside
 //! - [`datagram`]: datagrams with their source and destination addresses
@@ -43,6 +44,7 @@ pub mod child;
 pub mod counted;
 pub mod counting;
 pub mod datagram;
+pub mod family;
 pub mod fanotify;
 pub mod fork;
 pub mod landlock;
@@ -59,6 +61,7 @@ pub mod probe;
 pub mod process;
 pub mod record_lock;
 pub mod seccomp;
+pub mod staged;
 pub mod suspended;
 pub mod terminal;
 pub mod timed;

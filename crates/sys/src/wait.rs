@@ -56,6 +56,17 @@ pub fn blocking(pid: i32) -> Result<Change, Errno> {
     }
 }
 
+/// Waits until any child has ended; returns its number, too.
+///
+/// # Errors
+/// `ECHILD` if there is none, `EINTR` if a signal came.
+pub fn any() -> Result<(i32, Change), Errno> {
+    let mut status = 0i32;
+    // SAFETY: needed because rustix reports less. Sound: the kernel writes one int to `status`.
+    let pid = unsafe { raw::syscall(libc::SYS_wait4, [raw::arg(-1), &raw mut status as usize, 0, 0, 0, 0]) }?;
+    Ok((i32::try_from(pid).unwrap_or(0), Change::from_status(status)))
+}
+
 /// What happened to `pid` since the last call, stops and continuations included.
 ///
 /// # Errors

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The processes of a sandbox.
+//!
+//! ```text
+//! this process ──fork──► first process inside ──fork──► the command
+//!    monitor               builds the tree; then
+//!                          waits for all others (PID 1)
+//! ```
+//!
+//! The second fork is made if there is a PID namespace, a lock or a descriptor to keep. Otherwise, and with
+//! `--as-pid-1`, the first process becomes the command.
+
+use crate::arguments::{self, Identity};
+use crate::message::Failure;
+use crate::words::{Result, because};
+use crate::inside;
+use crate::monitor::Monitor;
+use crate::request::Request;
+use crate::status;
+use crate::steps;
+use palisade_sys::family::{self, Forked};
+use palisade_sys::launch::Namespaces;
+use palisade_sys::wait;
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::fs;
+use std::os::fd::OwnedFd;
+
+/// What both processes know.
+#[derive(Debug)]
+pub(crate) struct Common {
+    /// What is asked for, with the namespaces that "if possible" stands for.
+    pub(crate) request: Request,
+    pub(crate) identity: Identity,
+    /// The user and group inside.
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    /// The terminal that is standard output.
+    pub(crate) terminal: Option<CString>,
+    /// How a command ended, from process 1 to the monitor.
+    pub(crate) ended: Option<OwnedFd>,
+    /// The host's `/proc`, which is gone once the tree stands.
+    pub(crate) proc: OwnedFd,
+    /// The signal mask of the command.
+    pub(crate) signal_mask: u64,
+}
+
+/// Makes the sandbox and waits for the command. Returns the exit code of this process, or in the new process the
+/// reason why there is no command.
+pub(crate) fn launch(mut request: Request, identity: Identity) -> Result<u8> {
+    family::restore_default(SIGCHLD).map_err(|errno| because("sigaction", errno))?;
+    rustix::thread::set_no_new_privs(true)
+        .map_err(|errno| because("prctl(PR_SET_NO_NEW_PRIVS) failed", errno))?;
+    resolve(&mut request, &identity)?;
+    arguments::check(&request, &identity)?;
+    let common = Common {
+        uid: request.uid.unwrap_or(identity.uid),
+        gid: request.gid.unwrap_or(identity.gid),
+        terminal: terminal(),
+        ended: wants_reaper_events(&request).then(event).transpose()?,
+        proc: rustix::fs::open(
+            "/proc",
+            rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
+            rustix::fs::Mode::empty(),
+        )
+        .map_err(|errno| because("Can't open /proc", errno))?,
+        signal_mask: wait::signal_mask().map_err(|errno| because("sigprocmask", errno))?,
+        request,
+        identity,
+    };
+    let request = &common.request;
+    wait::set_signal_mask(common.signal_mask | 1 << (SIGCHLD - 1))
+        .map_err(|errno| because("sigprocmask", errno))?;
+    let go = waits_for_launcher(request).then(event).transpose()?;
+    let finished = request
+        .descriptors
+        .status
+        .map(|_status| rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC))
+        .transpose()
+        .map_err(|errno| because("pipe2()", errno))?;
+    let (finished, finishing) = finished.unzip();
+    let spaces = Spaces::of(request)?;
+    let relay = spaces.enter_user_namespace(request)?;
+
+    match family::fork(spaces.made).map_err(|errno| not_made(errno, request))? {
+        Forked::Child => {
+            drop(finished);
+            let relay = relay.map(|(_receiver, sender)| sender);
+            Err(inside::run(&common, inside::Handles { go, finishing, relay, processes: spaces.processes }))
+        }
+        Forked::Parent(child) => {
+            drop(finishing);
+            let child = match relay {
+                Some((receiver, sender)) => {
+                    drop(sender);
+                    inside::received_pid(&receiver)?
+                }
+                None => child,
+            };
+            watch(&common, child, go.as_ref(), finished)
+        }
+    }
+}
+
+const SIGCHLD: i32 = 17;
+
+/// Tells what the caller wants to know, lets the sandbox go on, and waits for its end.
+fn watch(common: &Common, child: i32, go: Option<&OwnedFd>, finished: Option<OwnedFd>) -> Result<u8> {
+    let Common { request, ended, .. } = common;
+    let descriptors = &request.descriptors;
+    let namespaces = if descriptors.info.is_some() || descriptors.status.is_some() {
+        status::namespaces(child, &request.namespaces)?
+    } else {
+        Vec::new()
+    };
+    if let Some(second) = descriptors.second_user_namespace {
+        enter(second, Namespaces::USER).map_err(|errno| because("Setting userns2 failed", errno))?;
+    }
+    inside::keep_capabilities(0)?;
+    dumpable()?;
+    inside::die_with_parent(request)?;
+    let told = |errno| because("Write to info_fd", errno);
+    if let Some(info) = descriptors.info {
+        status::write(info, &status::info(child, &namespaces)).map_err(told)?;
+        status::close(info);
+    }
+    if let Some(status) = descriptors.status {
+        status::write(status, &status::child(child, &namespaces)).map_err(told)?;
+    }
+    if let Some(block) = descriptors.user_map_block {
+        status::wait_for_byte(block);
+        status::close(block);
+    }
+    if let Some(go) = go {
+        // If the child has died, the monitor notices.
+        let _child_has_died = rustix::io::write(go, &1u64.to_ne_bytes());
+    }
+    Monitor { child, ended: ended.as_ref(), status: descriptors.status, finished }.watch()
+}
+
+/// `/proc/self` belongs to the user again.
+pub(crate) fn dumpable() -> Result<()> {
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
+        .map_err(|errno| because("can't set dumpable", errno))
+}
+
+/// Enters the namespace that a descriptor of the caller's stands for.
+pub(crate) fn enter(number: i32, kind: Namespaces) -> core::result::Result<(), Errno> {
+    let number = u32::try_from(number).map_err(|_negative| Errno::BADF)?;
+    family::enter(palisade_sys::process::inherited(number)?, kind)
+}
+
+fn event() -> Result<OwnedFd> {
+    rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)
+        .map_err(|errno| because("eventfd()", errno))
+}
+
+/// Whether process 1 tells the monitor how the command ended.
+const fn wants_reaper_events(request: &Request) -> bool {
+    request.namespaces.pid && !request.as_pid_1
+}
+
+/// Whether the first process inside must wait: only if there is something to tell, or to wait for.
+const fn waits_for_launcher(request: &Request) -> bool {
+    let descriptors = &request.descriptors;
+    descriptors.info.is_some() || descriptors.status.is_some() || descriptors.user_map_block.is_some()
+}
+
+/// The name of the terminal that is standard output.
+fn terminal() -> Option<CString> {
+    let stdout = rustix::stdio::stdout();
+    rustix::termios::isatty(stdout).then(|| rustix::termios::ttyname(stdout, Vec::new()).ok()).flatten()
+}
+
+/// Decides what "if possible" stands for on this host.
+fn resolve(request: &mut Request, identity: &Identity) -> Result<()> {
+    let entered = request.descriptors.user_namespace.is_some();
+    if identity.uid != 0 && !entered {
+        request.namespaces.user = true;
+    }
+    if request.namespaces.user_if_possible && has_user_namespaces() {
+        request.namespaces.user = true;
+    }
+    let groups = || rustix::fs::stat("/proc/self/ns/cgroup");
+    if request.namespaces.cgroup {
+        match groups() {
+            Ok(_) => {}
+            Err(Errno::NOENT) => {
+                return Err(Failure::new(
+                    "Cannot create new cgroup namespace because the kernel does not support it",
+                ));
+            }
+            Err(errno) => return Err(because("stat on /proc/self/ns/cgroup failed", errno)),
+        }
+    }
+    if request.namespaces.cgroup_if_possible {
+        request.namespaces.cgroup = groups().is_ok();
+    }
+    Ok(())
+}
+
+fn has_user_namespaces() -> bool {
+    let says = |path: &str, no: &str| fs::read_to_string(path).is_ok_and(|text| text.starts_with(no));
+    rustix::fs::stat("/proc/self/ns/user").is_ok()
+        && !says("/sys/module/user_namespace/parameters/enable", "N")
+        && !says("/proc/sys/user/max_user_namespaces", "0\n")
+}
+
+/// The namespaces that the first process gets.
+struct Spaces {
+    made: Namespaces,
+    /// A PID namespace is entered, or one is made below it.
+    processes: bool,
+}
+
+impl Spaces {
+    fn of(request: &Request) -> Result<Self> {
+        let wanted = &request.namespaces;
+        let entered = request.descriptors.pid_namespace.is_some();
+        let mut made = Namespaces::MOUNT;
+        for (wanted, kind) in [
+            (wanted.user, Namespaces::USER),
+            (wanted.pid && !entered, Namespaces::PID),
+            (wanted.network, Namespaces::NETWORK),
+            (wanted.ipc, Namespaces::IPC),
+            (wanted.uts, Namespaces::UTS),
+            (wanted.cgroup, Namespaces::CGROUP),
+        ] {
+            if wanted {
+                made = made.and(kind);
+            }
+        }
+        Ok(Self { made, processes: entered })
+    }
+
+    /// Enters the caller's user namespace, which gives rights in it. Prepares for processes on the way into the caller's
+    /// PID namespace: returns the sockets by which the number of the last one comes.
+    fn enter_user_namespace(&self, request: &Request) -> Result<Option<(OwnedFd, OwnedFd)>> {
+        if let Some(number) = request.descriptors.user_namespace {
+            enter(number, Namespaces::USER).map_err(|errno| match errno {
+                Errno::INVAL => Failure::new(
+                    "Joining the specified user namespace failed, it might not be a descendant of the current user \
+                     namespace.",
+                ),
+                _ => because("Joining specified user namespace failed", errno),
+            })?;
+        }
+        if !self.processes {
+            return Ok(None);
+        }
+        let own = Some(rustix::process::getpid());
+        let adopted = rustix::process::set_child_subreaper(own);
+        adopted.and_then(|()| inside::relay()).map(Some).map_err(|errno| because("socketpair", errno))
+    }
+}
+
+/// The error of a first process that couldn't be made.
+fn not_made(errno: Errno, request: &Request) -> Failure {
+    match errno {
+        Errno::INVAL if request.namespaces.user => Failure::new(
+            "Creating new namespace failed, likely because the kernel does not support user namespaces.  bwrap must be \
+             installed setuid on such systems.",
+        ),
+        Errno::PERM if request.namespaces.user => Failure::new(
+            "No permissions to create a new namespace, likely because the kernel does not allow non-privileged user \
+             namespaces. On e.g. debian this can be enabled with 'sysctl kernel.unprivileged_userns_clone=1'.",
+        ),
+        Errno::NOSPC => Failure::new(
+            "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
+        ),
+        _ => because("Creating new namespace failed", errno),
+    }
+}
+
+/// Closes what steps have used up, so that the command doesn't get it.
+pub(crate) fn close_used(request: &Request) {
+    steps::used_descriptors(request).into_iter().for_each(status::close);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `palisade bwrap`, and this program under the name `bwrap`: bubblewrap's command line.
+
+use clap::Args;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// The name of the verb, and of the program that it stands for.
+const NAME: &str = "bwrap";
+
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Options {
+    /// The options and the command, as bwrap(1) has them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
+}
+
+/// Runs the verb without parsing the arguments as Palisade's own, if it is asked for. `given` begins with the program's
+/// name.
+pub(crate) fn shortcut(mut given: impl Iterator<Item = OsString>) -> Option<u8> {
+    let program = given.next()?;
+    if Path::new(&program).file_name() == Some(OsStr::new(NAME)) {
+        return Some(palisade_bwrap::run(&program, given.collect()));
+    }
+    (given.next()? == NAME).then(|| palisade_bwrap::run(OsStr::new(NAME), given.collect()))
+}
+
+/// The same after the arguments were parsed.
+pub(crate) fn run(options: &Options) -> u8 {
+    palisade_bwrap::run(OsStr::new(NAME), options.arguments.clone())
+}
