@@ -51,3 +51,27 @@ impl<T: FnMut(i32) -> io::Result<OwnedFd>> Host for Process<T> {
         self.identity
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    #[test]
+    fn a_descriptor_is_read_to_its_end_and_closed() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(&[7; 5000]).unwrap();
+        drop(writer);
+        let number = reader.as_raw_fd();
+        let mut readers = vec![(number, OwnedFd::from(reader))];
+        let mut process = Process::new(move |wanted| {
+            let found = readers.pop_if(|(number, _)| *number == wanted);
+            found.map(|(_, owned)| owned).ok_or_else(|| io::Error::from_raw_os_error(9))
+        })
+        .unwrap();
+        assert_eq!(process.read_all(number).unwrap(), [7; 5000]);
+        assert_eq!(process.read_all(number).unwrap_err().raw_os_error(), Some(9));
+        assert_eq!(process.identity().uid, rustix::process::getuid().as_raw());
+    }
+}
