@@ -338,7 +338,7 @@ fn filters(request: &Request) -> Result<Vec<Vec<palisade_sys::seccomp::Instructi
 /// Loads filters; nothing after this can be undone.
 pub(crate) fn load(filters: &[Vec<palisade_sys::seccomp::Instruction>]) -> Result<()> {
     for filter in filters {
-        palisade_sys::seccomp::install(filter).map_err(|errno| match errno {
+        palisade_sys::seccomp::install_by_prctl(filter).map_err(|errno| match errno {
             Errno::INVAL => Failure::new(
                 "Unable to set up system call filtering as requested: prctl(PR_SET_SECCOMP) reported EINVAL. (Hint: this \
                  requires a kernel configured with CONFIG_SECCOMP and CONFIG_SECCOMP_FILTER.)",

@@ -20,10 +20,19 @@ pub(crate) struct Options {
 /// name.
 pub(crate) fn shortcut(mut given: impl Iterator<Item = OsString>) -> Option<u8> {
     let program = given.next()?;
-    if Path::new(&program).file_name() == Some(OsStr::new(NAME)) {
-        return Some(palisade_bwrap::run(&program, given.collect()));
+    let first = given.next();
+    let named = Path::new(&program).file_name() == Some(OsStr::new(NAME));
+    if named || is_itself(&program, first.as_deref()) {
+        return Some(palisade_bwrap::run(&program, first.into_iter().chain(given).collect()));
     }
-    (given.next()? == NAME).then(|| palisade_bwrap::run(OsStr::new(NAME), given.collect()))
+    (first? == NAME).then(|| palisade_bwrap::run(OsStr::new(NAME), given.collect()))
+}
+
+/// Whether a process inside has executed its own program file with bubblewrap's options, to make a sandbox in a sandbox.
+/// Palisade's own arguments begin with a verb.
+fn is_itself(program: &OsStr, first: Option<&OsStr>) -> bool {
+    let is_option = |word: &OsStr| word.as_encoded_bytes().starts_with(b"--") && word != "--help" && word != "--version";
+    program == "/proc/self/exe" && first.is_some_and(is_option)
 }
 
 /// The same after the arguments were parsed.

@@ -471,6 +471,16 @@ pub(crate) fn load_filter(program: &[crate::seccomp::Instruction], flags: libc::
     call!(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program).map(number)
 }
 
+/// Loads a filter by `prctl`, which older filters may allow where they don't know `seccomp`.
+pub(crate) fn load_filter_by_prctl(program: &[crate::seccomp::Instruction]) -> Result<()> {
+    let program = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_too_long| Errno::INVAL)?,
+        filter: program.as_ptr().cast_mut().cast(),
+    };
+    let mode = libc::SECCOMP_MODE_FILTER;
+    call!(libc::SYS_prctl, libc::PR_SET_SECCOMP, mode, &raw const program, 0usize, 0usize).map(drop)
+}
+
 /// Waits until `fd` has something to read, or its other end is closed; returns the events.
 pub(crate) fn poll_in(fd: Fd) -> Result<i16> {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };

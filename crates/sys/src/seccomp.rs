@@ -34,6 +34,14 @@ pub fn install(program: &[Instruction]) -> Result<()> {
     raw::load_filter(program, 0).map(drop)
 }
 
+/// As [`install`], by the older call: filters that hold already may refuse the newer one.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_by_prctl(program: &[Instruction]) -> Result<()> {
+    raw::load_filter_by_prctl(program)
+}
+
 /// As [`install`], for every thread of the process, and what they start. With `told` the kernel logs what the filter
 /// refuses (audit's record SECCOMP), if `/proc/sys/kernel/seccomp/actions_logged` has `errno`.
 ///
