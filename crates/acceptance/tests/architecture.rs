@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "palisade-cli",
         &[
             "palisade",
+            "palisade-bwrap",
             "palisade-desktop",
             "palisade-import",
             "palisade-package",
@@ -91,6 +92,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-desktop", &["palisade-sandbox", "palisade-policy", "palisade-host", "palisade-text"]),
     ("palisade-package", &["palisade-sandbox", "palisade-host", "palisade-sys"]),
     // planes
+    ("palisade-bwrap", &["palisade-sys", "palisade-text"]),
     (
         "palisade-shell",
         &[

@@ -21,7 +21,7 @@ pub(crate) struct Peer {
 }
 
 /// Palisade's own rows: name, arguments, claims. This is the only place that knows its command line.
-const PALISADE: [(&str, &[&str], &[Claim]); 2] = [
+const PALISADE: [(&str, &[&str], &[Claim]); 3] = [
     (
         "palisade",
         &["run", "--"],
@@ -42,9 +42,50 @@ const PALISADE: [(&str, &[&str], &[Claim]); 2] = [
         &["run", "--namespaces", "none", "--view", "host", "--"],
         &[Seccomp, NoWritingOutside],
     ),
+    // With bubblewrap's own arguments.
+    ("palisade bwrap", OF_BUBBLEWRAP, ALL_NAMESPACES_READ_ONLY),
 ];
 
-const HOW_TO_BUILD: &str =
+const BUBBLEWRAP: &[&str] = &[
+    "--unshare-all",
+    "--ro-bind",
+    "/",
+    "/",
+    "--proc",
+    "/proc",
+    "--dev",
+    "/dev",
+    "--tmpfs",
+    "/tmp",
+    "--bind",
+    "{W}",
+    "{W}",
+    "--chdir",
+    "{W}",
+    "{}",
+];
+/// The same as a verb of Palisade's.
+const OF_BUBBLEWRAP: &[&str] = &[
+    "bwrap",
+    "--unshare-all",
+    "--ro-bind",
+    "/",
+    "/",
+    "--proc",
+    "/proc",
+    "--dev",
+    "/dev",
+    "--tmpfs",
+    "/tmp",
+    "--bind",
+    "{W}",
+    "{W}",
+    "--chdir",
+    "{W}",
+    "{}",
+];
+
+pub(crate) const HOW_TO_BUILD: &str =
     "build it with `cargo build --release -p palisade-cli`, or name one with --binary PATH";
 
 const ALL_NAMESPACES: &[Claim] = &[
@@ -70,24 +111,7 @@ pub(crate) const PEERS: &[Peer] = &[
     Peer {
         name: "bubblewrap",
         program: "bwrap",
-        arguments: &[
-            "--unshare-all",
-            "--ro-bind",
-            "/",
-            "/",
-            "--proc",
-            "/proc",
-            "--dev",
-            "/dev",
-            "--tmpfs",
-            "/tmp",
-            "--bind",
-            "{W}",
-            "{W}",
-            "--chdir",
-            "{W}",
-            "{}",
-        ],
+        arguments: BUBBLEWRAP,
         claims: ALL_NAMESPACES_READ_ONLY,
         install: "apt install bubblewrap",
         version: &["--version"],

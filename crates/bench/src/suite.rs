@@ -45,6 +45,7 @@ pub(crate) const SUITES: &[&dyn Suite] = &[
     &suites::files::Files,
     &suites::profiles::Profiles,
     &suites::agents::Agents,
+    &suites::bwrap::Bwrap,
     &suites::guard::Guard,
     &suites::scopes::Scopes,
     &suites::syscalls::Syscalls,

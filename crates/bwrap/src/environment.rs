@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command's environment.
 
-use crate::words::{Result, because, joined};
 use crate::request::EnvironmentChange;
+use crate::words::{Result, because, joined};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 
@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn changes_are_made_in_order() {
-        let set = |name: &CStr, value: &CStr| EnvironmentChange::Set { name: name.into(), value: value.into() };
+        let set =
+            |name: &CStr, value: &CStr| EnvironmentChange::Set { name: name.into(), value: value.into() };
         let changes = [
             EnvironmentChange::Clear,
             set(c"B", c"1"),

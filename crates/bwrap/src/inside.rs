@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The first process inside: it builds the file tree, gives up its rights, and becomes the command or process 1.
 
-use crate::message::Failure;
-use crate::words::{self, Result, Words, because, joined};
 use crate::environment::Environment;
 use crate::launch::{self, Common};
+use crate::message::Failure;
 use crate::reaper;
 use crate::request::Request;
 use crate::status;
 use crate::steps::{self, Facts};
+use crate::words::{self, Result, Words, because, joined};
 use palisade_sys::family::{self, Forked};
 use palisade_sys::launch::{Namespaces, StringArray};
 use palisade_sys::staged::{Frame, Part, Staging};
@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use std::ffi::{CStr, CString};
 use std::fs;
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 
 /// The descriptors by which this process and the monitor communicate.
@@ -325,7 +326,7 @@ fn filters(request: &Request) -> Result<Vec<Vec<palisade_sys::seccomp::Instructi
     if let Some(number) = request.descriptors.filter {
         let mut content = Vec::new();
         family::take(number)
-            .and_then(|filter| Ok(std::io::Read::read_to_end(&mut fs::File::from(filter), &mut content)?))
+            .and_then(|filter| fs::File::from(filter).read_to_end(&mut content))
             .map_err(|error| Failure::because("Can't read seccomp data", &error))?;
         read.push(content);
     }
@@ -350,22 +351,18 @@ pub(crate) fn load(filters: &[Vec<palisade_sys::seccomp::Instruction>]) -> Resul
 }
 
 /// Goes to the directory that is asked for; else to the one outside, if it is there; else to the home.
-fn go_to_directory(
-    request: &Request,
-    before: &Option<CString>,
-    environment: &mut Environment,
-) -> Result<()> {
+fn go_to_directory(request: &Request, before: &Option<CString>, environment: &mut Environment) -> Result<()> {
     let here = match &request.directory {
         Some(directory) => {
-            rustix::process::chdir(directory).map_err(|errno| {
-                because(joined(&[b"Can't chdir to ", directory.to_bytes()]), errno)
-            })?;
+            rustix::process::chdir(directory)
+                .map_err(|errno| because(joined(&[b"Can't chdir to ", directory.to_bytes()]), errno))?;
             directory.to_bytes().to_vec()
         }
         None => {
             let home = environment.get(b"HOME").map(<[u8]>::to_vec);
             let before = before.as_ref().map(|before| before.to_bytes().to_vec());
-            let there = [before, home].into_iter().flatten().find(|path| rustix::process::chdir(path).is_ok());
+            let there =
+                [before, home].into_iter().flatten().find(|path| rustix::process::chdir(path).is_ok());
             there.unwrap_or_else(|| b"/".to_vec())
         }
     };
@@ -386,7 +383,8 @@ fn become_command(
     let request = &common.request;
     // Rust's runtime ignores SIGPIPE, and an ignored signal stays ignored over exec.
     let piped = family::restore_default(SIGPIPE);
-    piped.and_then(|()| palisade_sys::wait::set_signal_mask(common.signal_mask & !(1 << (SIGCHLD - 1))))
+    piped
+        .and_then(|()| palisade_sys::wait::set_signal_mask(common.signal_mask & !(1 << (SIGCHLD - 1))))
         .map_err(|errno| because("sigprocmask", errno))?;
     die_with_parent(request)?;
     raise_ambient_set(requested)?;

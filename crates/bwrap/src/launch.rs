@@ -11,13 +11,13 @@
 //! `--as-pid-1`, the first process becomes the command.
 
 use crate::arguments::{self, Identity};
-use crate::message::Failure;
-use crate::words::{Result, because};
 use crate::inside;
+use crate::message::Failure;
 use crate::monitor::Monitor;
 use crate::request::Request;
 use crate::status;
 use crate::steps;
+use crate::words::{Result, because};
 use palisade_sys::family::{self, Forked};
 use palisade_sys::launch::Namespaces;
 use palisade_sys::wait;

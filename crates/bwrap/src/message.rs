@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors and warnings in bubblewrap's words.
 
+use palisade_text::Show as _;
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 
 use crate::strerror;
 
@@ -62,7 +65,9 @@ impl Message {
             (true, Severity::Error) => b"<3>",
             (true, Severity::Warning) => b"<4>",
         };
-        [prefix, b"bwrap: ", &self.text, b"\n"].concat()
+        // The caller may have taken names from elsewhere, and a name must not change what a terminal shows.
+        let text = OsStr::from_bytes(&self.text).shown().to_string();
+        [prefix, b"bwrap: ", text.as_bytes(), b"\n"].concat()
     }
 }
 
@@ -136,9 +141,9 @@ mod tests {
         let warning = Message::new(Severity::Warning, "a \u{e9}");
         assert_eq!(warning.line(), "bwrap: a \u{e9}\n".as_bytes());
         assert_eq!(warning.prefixed(true).line(), "<4>bwrap: a \u{e9}\n".as_bytes());
-        let failure = Failure::new(b"\xff\n".to_vec());
-        assert_eq!(failure.message().line(), b"bwrap: \xff\n\n");
-        assert_eq!(failure.prefixed(true).message().line(), b"<3>bwrap: \xff\n\n");
+        let failure = Failure::new(b"\xff\x1b[31m".to_vec());
+        assert_eq!(failure.message().line(), "bwrap: \\xff\\u{1b}[31m\n".as_bytes());
+        assert_eq!(failure.prefixed(true).message().line(), "<3>bwrap: \\xff\\u{1b}[31m\n".as_bytes());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The process that the caller sees: it waits for the command, and ends with the command's exit code.
 
-use crate::words::{Result, because};
 use crate::status;
+use crate::words::{Result, because};
 use palisade_sys::family;
 use palisade_sys::wait::{self, Change};
 use rustix::event::{PollFd, PollFlags, poll};

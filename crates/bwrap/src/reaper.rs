@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Process 1: it reaps the processes of the sandbox, tells the monitor how the command ended, and ends last.
 
-use crate::words::{Result, because, joined};
 use crate::inside;
 use crate::launch::Common;
 use crate::monitor::exit_code;
 use crate::status;
+use crate::words::{Result, because, joined};
 use palisade_sys::{family, seccomp, wait};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;

@@ -8,7 +8,6 @@ use crate::process::Process;
 use crate::usage;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Write;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Runs what `arguments`, the words behind `name`, ask for. Returns this process's exit code, in the sandbox's processes
@@ -24,7 +23,7 @@ pub fn run(name: &OsStr, arguments: Vec<OsString>) -> u8 {
     {
         return print(std::io::stdout(), usage::VERSION.as_bytes(), 0);
     }
-    let mut process = match Process::new(take) {
+    let mut process = match Process::new(palisade_sys::family::take) {
         Ok(process) => process,
         Err(failure) => return failed(&failure),
     };
@@ -41,11 +40,6 @@ pub fn run(name: &OsStr, arguments: Vec<OsString>) -> u8 {
         Ok(code) => code,
         Err(failure) => failed(&failure.prefixed(level_prefix)),
     }
-}
-
-/// Takes over a descriptor of the caller's.
-fn take(number: i32) -> std::io::Result<OwnedFd> {
-    Ok(palisade_sys::family::take(number)?)
 }
 
 fn failed(failure: &Failure) -> u8 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What callers are told through descriptors that they pass: numbers of processes and namespaces, and exit codes.
 
-use crate::words::{Result, because};
 use crate::request::Namespaces;
+use crate::words::{Result, because};
 use rustix::io::Errno;
 use std::fmt::Write as _;
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -2,8 +2,8 @@
 //! From what the arguments ask for to the engine's steps.
 
 use crate::message::Failure;
-use crate::words::{Result, Words, because, joined};
 use crate::request::{Access, Changes, Origin, Request, Setup};
+use crate::words::{Result, Words, because, joined};
 use palisade_sys::operation::Attributes;
 use palisade_sys::staged::{self, Operation, Source, relative};
 use rustix::io::Errno;
@@ -99,9 +99,8 @@ pub(crate) fn temporary_overlays(request: &Request) -> Vec<[CString; 2]> {
     let temporary = |step: &&Setup| matches!(step, Setup::Overlay { changes: Changes::Temporary, .. });
     (0..request.setup.iter().filter(temporary).count())
         .map(|number| {
-            ["upper", "work"].map(|part| {
-                CString::new(format!("tmp-overlay-{part}-{number}")).unwrap_or_default()
-            })
+            ["upper", "work"]
+                .map(|part| CString::new(format!("tmp-overlay-{part}-{number}")).unwrap_or_default())
         })
         .collect()
 }
@@ -166,8 +165,8 @@ pub(crate) fn each(request: &Request, found: &[Found], facts: &Facts<'_>, sink: 
                 let name = CString::new(format!("bindfile{files:06}")).unwrap_or_default();
                 // The process's root is one level above the new root.
                 let held = CString::new(joined(&[b"/", name.to_bytes()])).unwrap_or_default();
-                let attributes =
-                    if *read_only { Attributes::READ_ONLY } else { Attributes::default() }.and(Attributes::NODEV);
+                let attributes = if *read_only { Attributes::READ_ONLY } else { Attributes::default() }
+                    .and(Attributes::NODEV);
                 let operation = Operation::Data {
                     content: *content,
                     name: &held,

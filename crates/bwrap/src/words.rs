@@ -66,10 +66,13 @@ pub(crate) enum Words<'a> {
 
 /// A path as bubblewrap sees it while it builds the tree.
 fn inside(path: &CStr) -> Vec<u8> {
-    joined(&[b"/newroot/", palisade_sys::staged::relative(path).to_bytes().strip_prefix(b".").map_or_else(
-        || palisade_sys::staged::relative(path).to_bytes(),
-        |rest| if rest.is_empty() { b"" } else { palisade_sys::staged::relative(path).to_bytes() },
-    )])
+    joined(&[
+        b"/newroot/",
+        palisade_sys::staged::relative(path).to_bytes().strip_prefix(b".").map_or_else(
+            || palisade_sys::staged::relative(path).to_bytes(),
+            |rest| if rest.is_empty() { b"" } else { palisade_sys::staged::relative(path).to_bytes() },
+        ),
+    ])
 }
 
 /// `%#o`: zero has no prefix.
@@ -84,9 +87,7 @@ impl Words<'_> {
     pub(crate) fn failure(&self, failed: Failed) -> Failure {
         let Failed { part, errno } = failed;
         match *self {
-            Self::Parents(dest) => {
-                because(joined(&[b"Can't mkdir parents for ", dest.to_bytes()]), errno)
-            }
+            Self::Parents(dest) => because(joined(&[b"Can't mkdir parents for ", dest.to_bytes()]), errno),
             Self::Directory(dest) => made(part, dest, errno),
             Self::Bind { source, dest } => match part {
                 Part::Make | Part::MakeFile => made(part, dest, errno),
@@ -107,7 +108,8 @@ impl Words<'_> {
                 _ => because(joined(&[text, path.to_bytes()]), errno),
             },
             Self::Overlay { options, dest } => {
-                let what = [b"Can't make overlay mount on ".as_slice(), &inside(dest), b" with options "].concat();
+                let what =
+                    [b"Can't make overlay mount on ".as_slice(), &inside(dest), b" with options "].concat();
                 let what = joined(&[&what, options.to_bytes()]);
                 if errno == Errno::LOOP {
                     Failure::new(joined(&[&what, b": Overlay directories may not overlap"]))
@@ -149,9 +151,12 @@ impl Words<'_> {
             Self::ReadOnly(dest) => {
                 let what = joined(&[b"Can't remount readonly on ", &inside(dest)]);
                 match part {
-                    Part::NoMount => {
-                        Failure::new(joined(&[&what, b": Unable to find \"", &inside(dest), b"\" in mount table"]))
-                    }
+                    Part::NoMount => Failure::new(joined(&[
+                        &what,
+                        b": Unable to find \"",
+                        &inside(dest),
+                        b"\" in mount table",
+                    ])),
                     Part::Make => because(joined(&[&what, b": realpath(destination)"]), errno),
                     _ => {
                         let remount = joined(&[b": Unable to remount destination \"", &inside(dest)]);
@@ -163,9 +168,7 @@ impl Words<'_> {
                 let text = format!("Can't chmod {} ", octal(mode));
                 because(joined(&[text.as_bytes(), dest.to_bytes()]), errno)
             }
-            Self::Hostname(name) => {
-                because(joined(&[b"Can't set hostname to ", name.to_bytes()]), errno)
-            }
+            Self::Hostname(name) => because(joined(&[b"Can't set hostname to ", name.to_bytes()]), errno),
         }
     }
 }

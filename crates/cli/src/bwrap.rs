@@ -31,7 +31,8 @@ pub(crate) fn shortcut(mut given: impl Iterator<Item = OsString>) -> Option<u8> 
 /// Whether a process inside has executed its own program file with bubblewrap's options, to make a sandbox in a sandbox.
 /// Palisade's own arguments begin with a verb.
 fn is_itself(program: &OsStr, first: Option<&OsStr>) -> bool {
-    let is_option = |word: &OsStr| word.as_encoded_bytes().starts_with(b"--") && word != "--help" && word != "--version";
+    let is_option =
+        |word: &OsStr| word.as_encoded_bytes().starts_with(b"--") && word != "--help" && word != "--version";
     program == "/proc/self/exe" && first.is_some_and(is_option)
 }
 

@@ -200,6 +200,8 @@ const CASES: &[(&str, Shows)] = &[
     ("watch --no-follow --all --json", Name),
     ("watch --no-follow --sandbox {n}", Other),
     ("bench {n}", Other),
+    ("bwrap --{n}", Other),
+    ("bwrap --ro-bind / / {n}", Other),
     ("completions {n}", Name),
     ("man {n}/gone/{n}", Other),
     ("schema {n}", Name),

@@ -13,6 +13,7 @@ mod bad_applications;
 mod bad_input;
 mod bad_surroundings;
 mod broker;
+mod bwrap;
 mod caches;
 mod checkouts;
 mod clock;

@@ -350,7 +350,8 @@ impl Staging {
         let (tree, opened) = match source {
             Source::Tree(tree) => (tree.as_raw_fd(), false),
             Source::Host(path) => {
-                let tree = raw::open_tree(self.host.as_raw_fd(), path, CLONE_TREE).map_err(at(Part::Mount))?;
+                let tree =
+                    raw::open_tree(self.host.as_raw_fd(), path, CLONE_TREE).map_err(at(Part::Mount))?;
                 (tree, true)
             }
         };
@@ -492,7 +493,7 @@ fn parents(path: &CStr, mode: u32) -> Result<()> {
     prefix[..bytes.len()].copy_from_slice(bytes);
     let Some(last) = bytes.iter().rposition(|byte| *byte == b'/') else { return Ok(()) };
     // Nearly always they exist already.
-    if until(&mut prefix, last, |above| raw::kind(above)) == Ok(libc::S_IFDIR) {
+    if until(&mut prefix, last, raw::kind) == Ok(libc::S_IFDIR) {
         return Ok(());
     }
     let mut end = 0;

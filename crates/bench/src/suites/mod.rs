@@ -3,6 +3,7 @@
 
 pub(crate) mod aa;
 pub(crate) mod agents;
+pub(crate) mod bwrap;
 pub(crate) mod files;
 pub(crate) mod gate;
 pub(crate) mod guard;

@@ -3,6 +3,7 @@
 //!
 //! Only lists with which bubblewrap starts nothing are given to it.
 
+use palisade_text::Show as _;
 use std::ffi::CString;
 use std::io::{Seek, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -47,7 +48,11 @@ impl Original {
         let mut host = self.this.clone();
         host.files.insert(0, data.to_vec());
         let Some(ours) = end(texts, host, b"bwrap") else { return false };
-        let truth = Self::end(texts, data);
+        let mut truth = Self::end(texts, data);
+        // The original repeats the bytes of a name; here none changes what a terminal shows.
+        let lines = truth.errors.split_inclusive(|byte| *byte == b'\n');
+        let shown = lines.map(|line| std::ffi::OsStr::from_bytes(line).shown().lines().to_string());
+        truth.errors = shown.collect::<String>().into_bytes();
         let same = ours.code == truth.code
             && before_options(&ours.output) == before_options(&truth.output)
             && before_options(&ours.errors) == before_options(&truth.errors);
@@ -108,10 +113,10 @@ fn errors_and_warnings_are_those_of_the_original() {
 }
 
 #[test]
-fn other_bytes_are_repeated_as_they_are() {
+fn other_bytes_are_shown_without_what_misleads() {
     let Some(original) = Original::find() else { return };
     let lists: [&[&[u8]]; 5] = [
-        &[b"--\xff\n"],
+        &[b"--\xff"],
         &[b"--args", b"\xff"],
         &[b"--uid", b"\xc3\x28"],
         &[b"--cap-add", b"cap_\xff"],
