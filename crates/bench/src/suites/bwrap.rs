@@ -72,7 +72,7 @@ fn entry(name: String, words: &[&str], peer: bool) -> Entry {
     Entry {
         name,
         template: Template::of(words),
-        claims: vec![Claim::Namespace("mnt"), Claim::NoWritingOutside],
+        claims: vec![Claim::NoWritingOutside],
         version: Vec::new(),
         peer,
     }
