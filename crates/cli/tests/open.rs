@@ -47,7 +47,10 @@ fn what_is_started_is_what_the_profile_says() {
             "[program]\npath = \"no-such-program\"\n[launch]\npackage = \"some-package\"\n",
         );
         let run = open(&place, &["app"]);
-        run.refused(125, &["isn't on this host: tried no-such-program", "apt install some-package"]);
+        run.refused(
+            125,
+            &["isn't on this host: tried no-such-program", "hint: palisade open --program PATH app"],
+        );
         let run = open(&place, &["ap"]);
         run.refused(125, &["there is no profile \"ap\"", "did you mean app?"]).with_hint();
         // As a link that is called like it.

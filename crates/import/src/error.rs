@@ -182,9 +182,10 @@ impl ImportError {
             }
             Self::Syntax { path, line, .. } => format!("sed -n {line}p {}", word(path)),
             Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", word(path)),
-            Self::Missing { .. } => {
-                "apt install firejail-profiles   # or put the file beside the profile".to_owned()
-            }
+            Self::Missing { .. } => match palisade_sandbox::error::packages::install("firejail-profiles") {
+                Some(install) => format!("{install}   # or put the file beside the profile"),
+                None => "put the file beside the profile".to_owned(),
+            },
             Self::Outside { path, .. } => {
                 format!("cp {} .   # beside the profile, and name it without directories", word(path))
             }

@@ -226,7 +226,7 @@ impl Buses {
         let Some(address) = find(bus, facts, context, notes) else { return Ok(()) };
         let Some(program) = installed(facts) else {
             notes.push(Cow::Owned(format!(
-                "the {bus} isn't there: it is filtered by {PROXY}, which isn't on this host (apt install {PROXY})"
+                "the {bus} isn't there: it is filtered by {PROXY}, which isn't on this host (the package {PROXY} has it)"
             )));
             return Ok(());
         };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a command couldn't be started, in words, with what to do about it.
 
+pub mod packages;
 mod plan;
 
 pub use self::plan::{PlanError, store_hint};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The reasons why a plan can't be made.
 
-use super::quoted;
+use super::{packages, quoted};
 use palisade_host::walk::WalkError;
 use palisade_policy::PathRule;
 use palisade_syscall::store::StoreError;
@@ -316,16 +316,17 @@ impl PlanError {
             Self::Exclusive { hint, .. } => (*hint).to_owned(),
             Self::Learned(error) => return store_hint(error),
             Self::WorkingDirectory { .. } => "palisade run --cwd DIRECTORY -- COMMAND…".to_owned(),
-            Self::NotInstalled { profile, package: Some(package), .. } => {
-                format!(
-                    "sudo apt install {package}   # or say where it is: palisade open --program PATH {}",
-                    quoted(profile)
-                )
+            Self::NotInstalled { profile, package, .. } => {
+                let profile = quoted(profile);
+                match package.as_deref().and_then(packages::install) {
+                    Some(install) => {
+                        format!("{install}   # or say where it is: palisade open --program PATH {profile}")
+                    }
+                    None => format!(
+                        "palisade open --program PATH {profile}   # where it is on this host, once it is installed"
+                    ),
+                }
             }
-            Self::NotInstalled { profile, package: None, .. } => format!(
-                "palisade open --program PATH {}   # where it is on this host, once it is installed",
-                quoted(profile)
-            ),
             Self::Required { .. } => {
                 "make the path exist, or remove it from `require`: palisade profile edit PROFILE".to_owned()
             }
