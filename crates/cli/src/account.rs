@@ -11,9 +11,10 @@ const OPTION: &str = "account";
 
 fn hint(error: &BecomeError, arguments: &[OsString]) -> Option<String> {
     Some(match error {
-        BecomeError::Unknown { name } => {
-            format!("useradd --system --create-home --shell /usr/sbin/nologin {name}")
+        BecomeError::Unknown { name } if is_for_useradd(name) => {
+            format!("sudo useradd --system --create-home --shell /usr/sbin/nologin {name}")
         }
+        BecomeError::Unknown { .. } => "getent passwd   # lists the accounts".to_owned(),
         BecomeError::NotRoot { name } => {
             let verb = arguments.first().map(|verb| verb.to_string_lossy()).unwrap_or_default();
             format!("sudo palisade {verb} --{OPTION} {name} …")
@@ -23,6 +24,14 @@ fn hint(error: &BecomeError, arguments: &[OsString]) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// Whether `useradd` makes an account of this name.
+fn is_for_useradd(name: &str) -> bool {
+    let begins = |first: char| first.is_ascii_lowercase() || first == '_';
+    name.len() <= 32
+        && name.starts_with(begins)
+        && name.chars().all(|c| begins(c) || c.is_ascii_digit() || c == '-')
 }
 
 /// Becomes the user `name`, unless the caller is that user already: this program executes itself again, and this

@@ -33,11 +33,19 @@ fn tell(message: &str, hint: Option<&str>) {
         return link.failed(message, hint);
     }
     let mut text = format!("palisade: error: {message}\n");
-    if let Some(hint) = hint {
+    if let Some(hint) = hint.map(as_typed) {
         text.push_str(&format!("hint: {}\n", harmless(hint)));
     }
     draw(&text);
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+}
+
+/// A hint as this user types it: root doesn't need `sudo`, and hosts without it exist.
+pub(crate) fn as_typed(hint: &str) -> &str {
+    match rustix::process::geteuid().is_root() {
+        true => hint.strip_prefix("sudo ").unwrap_or(hint),
+        false => hint,
+    }
 }
 
 /// Prints a note in one line.

@@ -375,7 +375,7 @@ pub(crate) fn finish(json: bool, exit: Exit) -> u8 {
         Err(Failure::ReaderGone) => return YES,
         Err(failure) => failure,
     };
-    let hint = failure.hint();
+    let hint = failure.hint().map(|hint| output::as_typed(&hint).to_owned());
     match &failure {
         // The first line of this error only names what the excerpts below show.
         Failure::Layer(LayerError::Parse { errors }) => say_parse_errors(errors),

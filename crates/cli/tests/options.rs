@@ -247,6 +247,8 @@ fn group_limits_hold_or_say_that_they_cannot() {
         let run = place.sh(&["--limit", "processes=5"], many);
         assert!(!run.out.contains("all"), "{run:?}");
         assert_eq!(place.sh(&["--limit", "processes=50"], many).ok(), "all");
+        // More than there can be.
+        assert_eq!(place.sh(&["--limit", "processes=5000000"], many).ok(), "all");
     }
     for place in everybody().into_iter().filter(|place| !place.is_root()) {
         place.run(&["--limit", "memory=100M"], &["true"]).refused(125, &["memory"]).with_hint();

@@ -93,7 +93,9 @@ fn main() -> ExitCode {
         Err(error) => {
             saying::say(&format!("palisaded: error: {error}"));
             if let Some(hint) = error.hint() {
-                saying::say(&format!("hint: {hint}"));
+                // Root doesn't need it, and hosts without it exist.
+                let sudo = if rustix::process::geteuid().is_root() { "sudo " } else { "" };
+                saying::say(&format!("hint: {}", hint.strip_prefix(sudo).unwrap_or(&hint)));
             }
             ExitCode::from(error.exit_code())
         }

@@ -43,7 +43,7 @@ pub(crate) struct Binary(String);
 #[derive(Debug, thiserror::Error)]
 #[error("can't write a desktop entry that starts {path:?}: the path contains {what}")]
 pub struct BinaryError {
-    path: String,
+    pub(crate) path: String,
     what: &'static str,
 }
 

@@ -111,7 +111,7 @@ pub(crate) fn prepare(
 
 /// The `enable` command with these choices.
 pub(crate) fn command(name: &str, choices: &Choices) -> String {
-    let mut words = vec!["palisade desktop enable".to_owned(), quoted(name)];
+    let mut words = ["palisade", "desktop", "enable", &quoted(name)].map(str::to_owned).to_vec();
     for (chosen, option) in [
         (choices.create, "--create"),
         (choices.separate, "--separate"),

@@ -7,9 +7,11 @@ use crate::entry::EntryError;
 use crate::install::InstallError;
 use crate::manifest::{ManifestError, aside};
 use crate::search::SearchError;
+use palisade_host::executable::{self, Found};
 use palisade_host::places::TrustError;
 use palisade_sandbox::error::quoted;
 use palisade_sandbox::layers::LayerError;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Why an entry can't be made.
@@ -107,9 +109,7 @@ pub(crate) fn store_hint(error: &ManifestError) -> Option<String> {
             "mv {0} {0}.old   # then enable it again: unchanged files count as made by Palisade",
             shown(file)
         ),
-        ManifestError::Busy { .. } => {
-            "lslocks -o COMMAND,PID,PATH   # shows the process that holds it".to_owned()
-        }
+        ManifestError::Busy { .. } => "lslocks   # shows the process that holds it".to_owned(),
         _ => return None,
     })
 }
@@ -151,12 +151,26 @@ impl DesktopError {
             Self::Name(_) => {
                 "palisade profile list   # a profile with another name can inherit this one".to_owned()
             }
-            Self::Binary(_) => {
-                "install -m 755 \"$(command -v palisade)\" /usr/local/bin/palisade   # then use that"
+            // Bytes that can't be printed can't be typed.
+            Self::Binary(error) if error.path.contains(|c: char| c.is_control() || c == '\u{fffd}') => {
+                "install palisade in a directory whose path has none of this, such as /usr/local/bin"
                     .to_owned()
             }
+            Self::Binary(error) => {
+                let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo " };
+                let path = quoted(&error.path);
+                format!("{sudo}install -m 755 {path} /usr/local/bin/palisade   # then use that")
+            }
             Self::Home { home } => format!("mkdir -p {}", shown(home)),
-            Self::Type { .. } => "xdg-mime query filetype FILE   # prints the type of FILE".to_owned(),
+            Self::Type { .. } => {
+                let path = std::env::var_os("PATH");
+                match executable::find(OsStr::new("xdg-mime"), path.as_deref(), Path::new("/")) {
+                    Found::Program(_) => {
+                        "xdg-mime query filetype FILE   # prints the type of FILE".to_owned()
+                    }
+                    _ => "a type is written like text/plain or image/png".to_owned(),
+                }
+            }
             Self::NoEntry { again, .. } => format!("{again}   # makes one"),
             Self::Entry { again, .. } => format!("{again}   # makes a new entry without the system's"),
             Self::State { source } => return store_hint(source),

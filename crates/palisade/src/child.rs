@@ -11,6 +11,7 @@ use rustix::process::{Pid, PidfdFlags};
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long the launcher may take to end everything inside. After that the launcher itself is killed, and the kernel
@@ -121,6 +122,8 @@ pub struct Child {
     pub stderr: Option<PipeReader>,
     // Before the launcher's process: this must be closed before that process's end is awaited.
     connection: Connection,
+    /// The program that launched it, for messages.
+    pub(crate) helper: PathBuf,
     begun: Begun,
     pid: i32,
     init: Option<i32>,
@@ -141,6 +144,7 @@ impl Child {
             stdout: None,
             stderr: None,
             connection,
+            helper: PathBuf::new(),
             begun,
             pid,
             init,
@@ -246,7 +250,7 @@ impl Child {
     }
 
     fn order(&mut self, order: &Order) -> Result<(), Error> {
-        self.connection.send(order).map_err(|source| Error::Talk { helper: "palisade".into(), source })
+        self.connection.send(order).map_err(|source| Error::Talk { helper: self.helper.clone(), source })
     }
 
     fn is_readable(&self) -> bool {

@@ -222,6 +222,7 @@ impl Command {
                     begun.is_watched = true;
                     let mut child = Child::new(begun, connection, (pid, init, number), early);
                     (child.stdin, child.stdout, child.stderr) = (stdin, stdout, stderr);
+                    helper.path().clone_into(&mut child.helper);
                     return Ok(Some(child));
                 }
                 Told::Stale => return Ok(None),

@@ -61,6 +61,57 @@ fn a_program_that_others_can_write_does_not_launch() {
     assert!(matches!(Helper::at("/no/such/palisade".as_ref()), Err(HelperError::Open { .. })));
 }
 
+/// Executes a hint's command. cli/tests/hints has the hints that `palisade` prints.
+fn follow(hint: &str) -> String {
+    let command = hint.split("   #").next().unwrap();
+    let run = Command::new("sh").args(["-c", command]).env_remove(OTHER_RUN).output().unwrap();
+    assert!(run.status.success(), "{hint}: {run:?}");
+    String::from_utf8_lossy(&run.stdout).into_owned()
+}
+
+#[test]
+fn the_hint_about_a_distrusted_program_shows_who_can_write_it() {
+    let place = Place::new();
+    let copy = place.work().join("palisade");
+    std::fs::copy(helper().path(), &copy).unwrap();
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let hint = Helper::at(&copy).unwrap_err().hint();
+    let shown = follow(&hint);
+    assert!(shown.lines().any(|line| line.contains("rwxrwxrwx") && line.ends_with("palisade")), "{shown}");
+    let (_shows, then) = hint.split_once("then: ").unwrap();
+    follow(&then.replace("PART", copy.to_str().unwrap()));
+    assert!(Helper::at(&copy).is_ok());
+}
+
+/// Set where the next test runs itself.
+const OTHER_RUN: &str = "PALISADE_TEST_OTHER_RUN";
+
+#[test]
+fn the_hint_about_a_missing_program_names_the_variable_that_is_read() {
+    if std::env::var_os(OTHER_RUN).is_some() {
+        assert_eq!(Helper::find().unwrap().path(), std::env::var_os("PALISADE_HELPER").unwrap());
+        return;
+    }
+    let hint = Helper::at("/no/such/palisade".as_ref()).unwrap_err().hint();
+    let set =
+        hint.split("   #").next().unwrap().replace("/path/to/palisade", helper().path().to_str().unwrap());
+    let own = std::env::current_exe().unwrap();
+    let name = "host::the_hint_about_a_missing_program_names_the_variable_that_is_read";
+    let line = format!("{set} {OTHER_RUN}=1 {} --exact {name}", own.display());
+    let shown = follow(&line);
+    assert!(shown.contains("1 passed"), "{shown}");
+}
+
+#[test]
+fn the_hint_about_another_program_asks_it_for_its_version() {
+    let place = Place::new();
+    let other = Helper::at("/usr/bin/true".as_ref()).unwrap();
+    let error = place.sandbox().helper(other).command("true").output().unwrap_err();
+    let hint = error.hint().unwrap();
+    assert!(hint.starts_with("/usr/bin/true --version"), "{error}: {hint}");
+    follow(&hint);
+}
+
 #[test]
 fn a_library_of_another_version_is_told_so() {
     let (ours, theirs) = UnixStream::pair().unwrap();

@@ -54,15 +54,36 @@ impl DaemonError {
             Self::NotRunning { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
                 Some("run this command again with sudo".to_owned())
             }
-            Self::NotRunning { .. } => {
-                Some("sudo systemctl start palisaded   # or, as root: palisaded".to_owned())
-            }
+            Self::NotRunning { .. } => Some(start_hint().to_owned()),
             Self::Talk(ProtocolError::OtherVersion { .. } | ProtocolError::Malformed(_)) | Self::Strange => {
-                Some("systemctl restart palisaded   # if it was updated since".to_owned())
+                Some(restart_hint().to_owned())
             }
             Self::Refused(refusal) => refusal.hint.clone(),
             Self::Talk(_) => None,
         }
+    }
+}
+
+/// Whether systemd runs here and knows palisaded.
+fn has_unit() -> bool {
+    // In the order in which systemd looks for units.
+    let places = ["/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"];
+    Path::new("/run/systemd/system").is_dir()
+        && places.iter().any(|place| Path::new(place).join("systemd/system/palisaded.service").exists())
+}
+
+/// The command that starts palisaded.
+#[must_use]
+pub fn start_hint() -> &'static str {
+    if has_unit() { "sudo systemctl start palisaded" } else { "sudo palisaded   # serves until it is ended" }
+}
+
+/// What to do about a palisaded of another version, or one that doesn't answer.
+#[must_use]
+pub fn restart_hint() -> &'static str {
+    match has_unit() {
+        true => "sudo systemctl restart palisaded   # if it was updated since",
+        false => "end palisaded and start it again, if it was updated since",
     }
 }
 

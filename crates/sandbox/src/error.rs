@@ -169,6 +169,11 @@ impl StartError {
         Some(match self {
             Self::Lifecycle(error) => return error.hint(),
             Self::NoCommand => "palisade run -- COMMAND…".to_owned(),
+            Self::Tree { source: Errno::MFILE, .. } | Self::Launch { source: Errno::MFILE, .. } => {
+                // More than the hard limit only root may set, and without `S` a shell lowers that one, too.
+                let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+                format!("ulimit -Sn {}   # then try again", hard.unwrap_or(4096).min(4096))
+            }
             Self::Given { number, .. } => {
                 format!("palisade run … {number}< FILE   # a file, a pipe or a socket, no directory")
             }
@@ -193,26 +198,29 @@ impl StartError {
                 "the path became a symbolic link during the launch; if you made the link, run the command again"
                     .to_owned()
             }
-            Self::Tree { source: Errno::MFILE, .. } => "ulimit -n 4096   # then try again".to_owned(),
             Self::ForeignProc => {
                 "mount -t proc proc /proc   # where the PID namespace was made; unshare does it with --mount-proc"
                     .to_owned()
             }
+            // The plan was made for groups: `--best-effort` leaves them out only if it can know that before.
+            Self::NoCgroup { .. } | Self::Cgroup { .. } => {
+                "palisade doctor   # shows what this host lacks and how to enable it".to_owned()
+            }
             Self::Launch { action, .. } if action.contains("namespace") => {
                 "palisade doctor   # shows what this host lacks and how to enable it".to_owned()
             }
+            // Without Yama only a tracer can be the reason.
+            Self::Watch { .. } if !Path::new("/proc/sys/kernel/yama/ptrace_scope").exists() => {
+                "run it without a tracer such as strace".to_owned()
+            }
             Self::Watch { .. } => {
-                "sysctl kernel.yama.ptrace_scope   # 3 forbids tracing, and so does a tracer of the launch such as \
-                 strace; or remove `time` from [process] in the policy"
+                "cat /proc/sys/kernel/yama/ptrace_scope   # 3 forbids tracing, and so does a tracer such as strace"
                     .to_owned()
             }
             Self::Memory { limit, .. } => {
                 // Twice what was too little, in MiB, and not less than what most programs need.
                 let enough = (limit >> 19).max(64);
                 format!("palisade run --limit memory={enough}M …   # in place of that limit: the launch itself needs memory, too")
-            }
-            Self::NoCgroup { .. } | Self::Cgroup { .. } => {
-                "palisade run --best-effort …   # without the limits this host can't give".to_owned()
             }
             _ => return None,
         })

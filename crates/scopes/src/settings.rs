@@ -74,7 +74,7 @@ impl SettingsError {
                 Some(format!("write `schema = {SCHEMA}` in {}, or update Palisade", path.shown()))
             }
             Self::Malformed { path, .. } | Self::Value { path, .. } | Self::TooLarge { path, .. } => {
-                Some(format!("sudo nano {}   # docs/scopes.md describes the keys", path.shown()))
+                Some(format!("sudo ${{EDITOR:-vi}} {}   # docs/scopes.md describes the keys", path.shown()))
             }
             Self::Read { .. } => None,
         }

@@ -10,6 +10,7 @@
 mod talk;
 
 use palisade_event::{Detail, Event, Verdict};
+use palisade_protocol::client::restart_hint;
 use palisade_protocol::scope::{Request, Response, Wanted};
 use palisade_text::harmless;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -135,7 +136,7 @@ impl Link {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let words = "palisaded doesn't answer: until it does, lines run without a scope";
-                self.say_once(words, "systemctl status palisaded");
+                self.say_once(words, restart_hint());
                 return;
             }
             self.wait(left);
@@ -308,7 +309,7 @@ impl Link {
     fn complain(&mut self, error: &TalkError) {
         if let TalkError::Strange(_) = error {
             let words = format!("lines run without a scope: {error}");
-            self.say_once(&words, "systemctl restart palisaded   # if it was updated since");
+            self.say_once(&words, restart_hint());
         }
     }
 

@@ -80,7 +80,7 @@ pub(super) fn explain(places: &Places, options: &Options) -> Exit {
     } else {
         verb::print(&words(&event, guard, judged_by, &trusted_by))?;
         if let Some(permit) = permit {
-            output::say(&format!("hint: {}\n", harmless(&permit)));
+            output::say(&format!("hint: {}\n", harmless(output::as_typed(&permit))));
         }
     }
     Ok(if allowed { YES } else { NO })

@@ -31,7 +31,7 @@ pub(super) fn status(places: &Places, json: bool) -> Exit {
                 verb::print("nothing is refused: the guard doesn't run\n")?;
                 output::note(&error);
                 let hint = error.hint().unwrap_or_default();
-                output::say(&format!("hint: {hint}\n"));
+                output::say(&format!("hint: {}\n", output::as_typed(&hint)));
             }
             return Ok(NO);
         }

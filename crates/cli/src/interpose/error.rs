@@ -58,8 +58,14 @@ impl InterposeError {
             }
             Self::NotExecutable { path } => Some(format!("ls -l {}", quoted(&path.to_string_lossy()))),
             Self::OtherRights { .. } => Some("sudo palisade interpose -- COMMAND…".to_owned()),
+            // Without Yama only a tracer can be the reason.
+            Self::Launch(LaunchError::Watch(_))
+                if !Path::new("/proc/sys/kernel/yama/ptrace_scope").exists() =>
+            {
+                Some("run it without a tracer such as strace".to_owned())
+            }
             Self::Launch(LaunchError::Watch(_)) => {
-                Some("cat /proc/sys/kernel/yama/ptrace_scope   # 3: no process may trace another".to_owned())
+                Some("cat /proc/sys/kernel/yama/ptrace_scope   # 3 forbids tracing, and so does a tracer such as strace".to_owned())
             }
             Self::Launch(LaunchError::Architecture) => {
                 Some("strace -c -f COMMAND   # counts system calls, too".to_owned())

@@ -31,6 +31,9 @@ pub(super) enum ScopeError {
         /// The process's number.
         pid: u32,
     },
+    /// palisaded itself.
+    #[error("process {0} is palisaded, which can't be in a scope")]
+    Own(u32),
     /// The process is in a scope already.
     #[error("process {pid} is in scope {scope} already")]
     Taken {
@@ -79,7 +82,7 @@ impl ScopeError {
             Self::Programs(_) => "programs",
             Self::NoProcess(_) => "no-process",
             Self::NotYours { .. } => "not-yours",
-            Self::Vital { .. } => "vital",
+            Self::Vital { .. } | Self::Own(_) => "vital",
             Self::Taken { .. } => "taken",
             Self::Inside(_) => "inside",
             Self::NoScope(_) => "no-scope",
@@ -95,7 +98,7 @@ impl ScopeError {
         match self {
             Self::NotHere(_) => "palisade scope status".to_owned(),
             Self::Programs(_) => "sudo palisade scope clear".to_owned(),
-            Self::NoProcess(_) => "ps -e".to_owned(),
+            Self::NoProcess(_) | Self::Own(_) => "ps -e".to_owned(),
             Self::NotYours { .. } | Self::RootOnly => "run this command again with sudo".to_owned(),
             Self::Vital { pid } => format!("palisade scope mark --verdict watch {pid}"),
             Self::Taken { .. } | Self::NoScope(_) => "palisade scope list".to_owned(),

@@ -19,13 +19,17 @@ pub(super) struct Group {
     pub(super) number: u64,
 }
 
-/// The mount point of the cgroup v2 hierarchy.
+/// The file system type of cgroup v2 (`CGROUP2_SUPER_MAGIC`).
+const CGROUP2: rustix::fs::FsWord = 0x6367_7270;
+
+/// The mount point of the cgroup v2 hierarchy. If something else is mounted over it, what is made there is no group.
 fn hierarchy() -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     let mut lines = mounts.lines().map(|line| line.split(' '));
     let found = lines.find_map(|mut fields| {
         let place = fields.nth(1)?;
-        (fields.next() == Some("cgroup2")).then(|| PathBuf::from(place))
+        let is_there = || rustix::fs::statfs(place).is_ok_and(|found| found.f_type == CGROUP2);
+        (fields.next() == Some("cgroup2") && is_there()).then(|| PathBuf::from(place))
     });
     found.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 hierarchy is mounted"))
 }

@@ -65,7 +65,10 @@ impl Service {
             return Err(ScopeError::NotYours { pid });
         }
         let harmless = matches!(wanted.verdict, Verdict::Watch | Verdict::Warn);
-        if pid == std::process::id() || (pid == 1 && !harmless) {
+        if pid == std::process::id() {
+            return Err(ScopeError::Own(pid));
+        }
+        if pid == 1 && !harmless {
             return Err(ScopeError::Vital { pid });
         }
         let mut state = self.state();

@@ -58,6 +58,9 @@ pub(crate) fn place(limit: GroupLimit) -> Result<Controller, String> {
     Ok(controller)
 }
 
+/// The most processes that there can be (`PID_MAX_LIMIT`). The kernel refuses a larger limit, which would limit nothing.
+const ALL_PROCESSES: u64 = 4 << 20;
+
 /// The groups that keep the limits. The broker joins the one that limits memory: where that limits processes too, it
 /// has room for both.
 fn wanted(limits: &[GroupLimit], brokered: bool) -> Result<Vec<Wanted>, String> {
@@ -67,7 +70,7 @@ fn wanted(limits: &[GroupLimit], brokered: bool) -> Result<Vec<Wanted>, String> 
         let setting = match (limit, version) {
             (GroupLimit::Memory(value), Version::V2) => ("memory.max", value),
             (GroupLimit::Memory(value), Version::V1) => ("memory.limit_in_bytes", value),
-            (GroupLimit::Processes(value), _) => ("pids.max", value),
+            (GroupLimit::Processes(value), _) => ("pids.max", value.min(ALL_PROCESSES)),
         };
         let index = all.iter().position(|wanted| wanted.parent == parent).unwrap_or_else(|| {
             let settings = if parent == own { Vec::new() } else { carried_over(&own) };
@@ -110,7 +113,7 @@ fn make_room(wanted: &mut Wanted) {
         if *name == "pids.max"
             && let Ok(most) = value.parse::<u64>()
         {
-            *value = most.saturating_add(BROKER).to_string();
+            *value = most.saturating_add(BROKER).min(ALL_PROCESSES).to_string();
         }
     }
 }

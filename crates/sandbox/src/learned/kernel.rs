@@ -2,7 +2,7 @@
 //! Asks palisaded for the system calls that the kernel records while a command runs.
 
 use crate::plan::Plan;
-use palisade_protocol::client::OWN_NAME;
+use palisade_protocol::client::{OWN_NAME, restart_hint};
 use palisade_protocol::guard::Refusal;
 use palisade_protocol::learn::{Program, Request, Response, SOCKET};
 use palisade_protocol::{Connection, ProtocolError};
@@ -35,7 +35,8 @@ impl LearnerError {
     pub fn hint(&self) -> &str {
         match self {
             Self::Refused(Refusal { hint: Some(hint), .. }) => hint,
-            _ => "systemctl restart palisaded   # or stop palisaded: then the broker records the calls",
+            // Without palisaded the broker records the calls.
+            _ => restart_hint(),
         }
     }
 }

@@ -175,9 +175,8 @@ pub(super) fn verify(places: &Places, which: &Which, json: bool) -> Exit {
         let different = count(differences.len() as u64, "differs", "differ");
         output::say(&format!("{all} hashed, {different}\n"));
         if !same {
-            output::say(
-                "hint: sudo palisade guard trust update PATH   # for those that you changed yourself\n",
-            );
+            let hint = "sudo palisade guard trust update PATH   # for those that you changed yourself";
+            output::say(&format!("hint: {}\n", output::as_typed(hint)));
         }
     }
     Ok(if same { YES } else { NO })
