@@ -166,9 +166,10 @@ impl<'p> Shell<'p> {
             std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
         };
         write("terminal", include_str!("hints/terminal.py"));
-        // What isn't there is missing among what a case needs: without fanotify there is no guard.
+        // What isn't there is missing among what a case needs: without fanotify there is no guard,
+        // and without overlays the host's directories can't be copied.
         let (guard, scopes) = (crate::support::has("fanotify"), crate::support::has("scopes"));
-        if place.is_root() {
+        if place.is_root() && crate::support::has("overlay") {
             write("apart", include_str!("hints/apart.sh"));
             write("packaged", include_str!("hints/packaged.sh"));
         }

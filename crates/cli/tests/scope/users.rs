@@ -87,8 +87,8 @@ pub(crate) fn bad_marks() {
     assert!(run.code == 2 && run.err.contains("belongs to another user"), "{run:?}");
     let run = world.scope(&["mark", "--verdict", "kill", "1"]);
     assert!(run.code == 2 && run.err.contains("only be watched"), "{run:?}");
-    let run = world.scope(&["mark", &world.pid().to_string()]);
-    assert!(run.code == 2 && run.err.contains("only be watched"), "{run:?}");
+    let run = world.scope(&["mark", "--verdict", "watch", &world.pid().to_string()]);
+    assert!(run.code == 2 && run.err.contains("is palisaded, which can't be"), "{run:?}");
     for bad in ["0", "-1", "4294967295", "x", "99999999999"] {
         assert_eq!(world.scope(&["mark", "--", bad]).code, 2, "{bad}");
     }
