@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests `palisade bwrap`, without bubblewrap beside it: what its callers depend on, and attacks on the building of the tree.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use crate::support::job::{self, Run};
 use crate::support::{Place, eventually, everybody, has};
