@@ -226,10 +226,10 @@ impl Conversation<'_> {
         if let Some(ended) = self.wait(false, read) {
             return ended;
         }
-        // Input from before the user saw the question is no answer. The second drawing covers what others printed
-        // meanwhile.
-        draw(true);
+        // Input from before the user saw the question is no answer. What is typed once the second drawing says so is one. That
+        // drawing covers what others printed meanwhile.
         let _gone = rustix::termios::tcflush(self.terminal, QueueSelector::IFlush);
+        draw(true);
         self.line(offer)
     }
 
