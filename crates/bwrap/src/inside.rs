@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The first process inside: it builds the file tree, gives up its rights, and becomes the command or process 1.
 
+use crate::arguments::Identity;
 use crate::environment::Environment;
 use crate::launch::{self, Common};
 use crate::message::Failure;
@@ -96,7 +97,7 @@ fn prepare(common: &Common, handles: Handles) -> Result<Never> {
     }
     // Root without options keeps what it has: a filter around this process may refuse the call.
     if request.capabilities.is_some() || identity.uid != 0 {
-        keep_capabilities(requested)?;
+        keep_capabilities(requested, identity)?;
     }
     launch::dumpable()?;
     if let Some(block) = descriptors.block {
@@ -190,13 +191,13 @@ fn requested_capabilities(common: &Common) -> u64 {
 }
 
 /// Gives up every other capability.
-pub(crate) fn keep_capabilities(kept: u64) -> Result<()> {
+pub(crate) fn keep_capabilities(kept: u64, identity: &Identity) -> Result<()> {
     let set = CapabilitySet::from_bits_retain(kept);
     let sets = CapabilitySets { effective: set, permitted: set, inheritable: set };
     match rustix::thread::set_capabilities(None, sets) {
         Ok(()) => Ok(()),
-        // A filter around root's process may refuse the call.
-        Err(Errno::PERM) if kept == 0 && rustix::process::getuid().is_root() => Ok(()),
+        // A filter around root's process may refuse the call, and root may be asked for what it hasn't.
+        Err(Errno::PERM) if identity.uid == 0 => Ok(()),
         Err(errno) => Err(because("capset failed", errno)),
     }
 }

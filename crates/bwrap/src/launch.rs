@@ -116,7 +116,7 @@ fn watch(common: &Common, child: i32, go: Option<&OwnedFd>, finished: Option<Own
     if let Some(second) = descriptors.second_user_namespace {
         enter(second, Namespaces::USER).map_err(|errno| because("Setting userns2 failed", errno))?;
     }
-    inside::keep_capabilities(0)?;
+    inside::keep_capabilities(0, &common.identity)?;
     dumpable()?;
     inside::die_with_parent(request)?;
     let told = |errno| because("Write to info_fd", errno);

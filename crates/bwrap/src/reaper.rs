@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Waits for every process of the sandbox. Returns the command's exit code.
 pub(crate) fn run(common: &Common, command: i32, filters: &[Vec<seccomp::Instruction>]) -> Result<u8> {
     let Common { request, ended, .. } = common;
-    inside::keep_capabilities(0)?;
+    inside::keep_capabilities(0, &common.identity)?;
     // What the caller has passed is the command's: a pipe must end when the command closes it.
     let mut kept: Vec<i32> = ended.iter().map(|ended| status::number(ended.as_fd())).collect();
     kept.extend(request.descriptors.sync);

@@ -55,12 +55,10 @@ fn find_one(step: &Setup) -> Result<Found> {
             match staged::detach(&path) {
                 Ok(tree) => Ok(Found::Tree(tree)),
                 Err(Errno::NOENT) if *optional => Ok(Found::Absent),
-                Err(Errno::MFILE | Errno::NFILE) => {
-                    canonical(&path).map(Found::Path).map_err(|errno| no_source(&path, errno))
-                }
-                Err(errno) => match canonical(&path) {
-                    // It is there, but can't be mounted.
-                    Ok(_canonical) => Ok(Found::Unmountable(errno)),
+                Err(refused) => match canonical(&path) {
+                    Ok(path) if matches!(refused, Errno::MFILE | Errno::NFILE) => Ok(Found::Path(path)),
+                    // A link to an open file leads into the caller's mounts, which can't be cloned here.
+                    Ok(path) => Ok(staged::detach(&path).map_or_else(Found::Unmountable, Found::Tree)),
                     Err(Errno::NOENT) if *optional => Ok(Found::Absent),
                     Err(errno) => Err(no_source(&path, errno)),
                 },
