@@ -15,10 +15,11 @@ use palisade_sys::launch::{Namespaces, StringArray};
 use palisade_sys::staged::{Frame, Part, Staging};
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, CapabilitySets};
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// The descriptors by which this process and the monitor communicate.
 #[derive(Debug)]
@@ -296,6 +297,7 @@ fn build(common: &Common) -> Result<()> {
     steps::each(request, &found, &facts, &mut |operation, words| {
         staging.run(operation).map_err(|failed| match (words, failed.part) {
             (Words::Symlink(dest), Part::OtherLink) => other_link(dest),
+            (Words::ReadOnly(dest), Part::NoMount) => no_mount(dest),
             _ => words.failure(failed),
         })
     })?;
@@ -311,6 +313,20 @@ fn other_link(dest: &CStr) -> Failure {
         b": existing destination is ",
         found.to_bytes(),
     ]))
+}
+
+/// The error of a path that isn't the root of a mount, with what its links lead to.
+fn no_mount(dest: &CStr) -> Failure {
+    let path = std::fs::canonicalize(OsStr::from_bytes(palisade_sys::staged::relative(dest).to_bytes()));
+    let path = path.map_or_else(|_gone| words::inside(dest), |path| path.into_os_string().into_vec());
+    let what: &[&[u8]] = &[
+        b"Can't remount readonly on ",
+        &words::inside(dest),
+        b": Unable to find \"",
+        &path,
+        b"\" in mount table",
+    ];
+    Failure::new(joined(what))
 }
 
 /// Allows this user namespace one more, which the sandbox gets.

@@ -65,14 +65,11 @@ pub(crate) enum Words<'a> {
 }
 
 /// A path as bubblewrap sees it while it builds the tree.
-fn inside(path: &CStr) -> Vec<u8> {
-    joined(&[
-        b"/newroot/",
-        palisade_sys::staged::relative(path).to_bytes().strip_prefix(b".").map_or_else(
-            || palisade_sys::staged::relative(path).to_bytes(),
-            |rest| if rest.is_empty() { b"" } else { palisade_sys::staged::relative(path).to_bytes() },
-        ),
-    ])
+pub(crate) fn inside(path: &CStr) -> Vec<u8> {
+    let path = palisade_sys::staged::relative(path).to_bytes();
+    // The new root itself.
+    let path = if path == b"." { b"" } else { path };
+    joined(&[b"/newroot/", path])
 }
 
 /// `%#o`: zero has no prefix.
