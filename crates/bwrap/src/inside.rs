@@ -77,7 +77,7 @@ fn prepare(common: &Common, handles: Handles) -> Result<Never> {
     let mut environment = Environment::changed(&request.environment)?;
     let before = working_directory(&environment);
     let umask = rustix::process::umask(rustix::fs::Mode::empty());
-    build(common)?;
+    build(common, before.as_deref())?;
     launch::close_used(request);
 
     if let Some(second) = descriptors.second_user_namespace {
@@ -285,7 +285,7 @@ fn working_directory(environment: &Environment) -> Option<CString> {
 }
 
 /// Builds the file tree and enters it.
-fn build(common: &Common) -> Result<()> {
+fn build(common: &Common, before: Option<&CStr>) -> Result<()> {
     let Common { request, terminal, .. } = common;
     let found = steps::find(request)?;
     let changes = steps::temporary_overlays(request);
@@ -298,6 +298,12 @@ fn build(common: &Common) -> Result<()> {
         staging.run(operation).map_err(|failed| match (words, failed.part) {
             (Words::Symlink(dest), Part::OtherLink) => other_link(dest),
             (Words::ReadOnly(dest), Part::NoMount) => no_mount(dest),
+            (Words::Bind { source, dest }, Part::Mount) => {
+                // The kernel has been given the tree, not its name; the name is only for the message.
+                let _stays_as_given = staging.leave();
+                let _root = before.map(rustix::process::chdir);
+                Words::Bind { source: &steps::source_name(source), dest }.failure(failed)
+            }
             _ => words.failure(failed),
         })
     })?;

@@ -35,7 +35,7 @@ fn canonical(path: &CStr) -> core::result::Result<CString, Errno> {
 }
 
 /// What bubblewrap calls a source in its errors.
-fn source_name(path: &CStr) -> CString {
+pub(crate) fn source_name(path: &CStr) -> CString {
     canonical(path).unwrap_or_else(|_gone| path.to_owned())
 }
 

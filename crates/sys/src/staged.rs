@@ -365,6 +365,14 @@ impl Staging {
         bound
     }
 
+    /// Goes back to the host's tree, where a step that failed can be explained.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn leave(&self) -> Result<()> {
+        raw::fchdir(self.host.as_raw_fd()).and_then(|()| raw::chroot(c"."))
+    }
+
     /// Makes the new root the root and the working directory, and unmounts the host's tree.
     ///
     /// # Errors
@@ -373,8 +381,7 @@ impl Staging {
         // `pivot_root` exchanges the process's root. It must be the host's again, or the host's tree would stay beneath
         // the new root.
         let newroot = raw::open(NEWROOT, libc::O_PATH | libc::O_DIRECTORY)?;
-        raw::fchdir(self.host.as_raw_fd())?;
-        raw::chroot(c".")?;
+        self.leave()?;
         raw::fchdir(newroot)?;
         raw::close(newroot)?;
         raw::pivot_root(c".", c".")?;
