@@ -43,3 +43,12 @@ files_of() {
     (cd archives && own_apt download "$1" 2>&1) || return 1
     dpkg-deb -x archives/"$1"_*.deb "$2"
 }
+
+# Unpacks what $1 names, a source archive of a distribution with the SHA-256 $2, into the directory $3. Fetched as apt
+# fetches: by its configuration.
+archive_of() {
+    mkdir -p "$3" archives
+    # Without the right of another user, which can't write here.
+    /usr/lib/apt/apt-helper -qq -o APT::Sandbox::User=root download-file "$1" "archives/${1##*/}" "SHA256:$2" 2>&1 || return 1
+    tar -x -f "archives/${1##*/}" -C "$3" --strip-components 1
+}

@@ -4,14 +4,14 @@
 //!
 //! A suite is data: `tests/others/NAME.toml` states how it is obtained, run and read. It is obtained once, into
 //! `target/suites/NAME`, and runs as an ordinary user in a directory of that user. `PALISADE_SUITES` is `all` or
-//! names with commas between them.
+//! names with commas between them. (bubblewrap's suites are obtained in this way, too: `bwrap_suites.rs`.)
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 mod differences;
 mod outcome;
 mod round;
-mod store;
-mod suite;
+pub(crate) mod store;
+pub(crate) mod suite;
 
 use crate::support::{self, has};
 use differences::{Differences, Verdict};
@@ -101,7 +101,7 @@ fn unit_of(test: &str, units: &[String]) -> Option<String> {
     units.iter().find(|unit| test == unit.as_str() || test.starts_with(&format!("{unit}::"))).cloned()
 }
 
-fn is_wanted(name: &str) -> bool {
+pub(crate) fn is_wanted(name: &str) -> bool {
     let wanted = std::env::var("PALISADE_SUITES").unwrap_or_default();
     wanted == "all" || wanted.split(',').any(|one| one == name)
 }

@@ -15,7 +15,7 @@ pub(super) fn directory_of(name: &str) -> PathBuf {
 }
 
 /// The tree of a suite, which is obtained if it isn't there or was obtained by another text.
-pub(super) fn obtained(suite: &Suite) -> PathBuf {
+pub(crate) fn obtained(suite: &Suite) -> PathBuf {
     let store = directory_of(&suite.name);
     let (tree, stamp) = (store.join("tree"), store.join("obtained-by"));
     let functions = std::fs::read_to_string(directory().join("obtain.sh")).unwrap();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// One of the files.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Suite {
+pub(crate) struct Suite {
     #[serde(skip)]
     pub(super) name: String,
     /// What the suite finds, and which parts of it are left out why.
@@ -20,9 +20,9 @@ pub(super) struct Suite {
     /// and only once for each text. The functions of `obtain.sh` are there.
     pub(super) obtain: String,
     /// Shell: prints the units, one a line. It runs in a copy of the tree.
-    pub(super) units: String,
+    pub(crate) units: String,
     /// Shell: runs the unit `$1`, in a copy of the tree.
-    pub(super) run: String,
+    pub(crate) run: String,
     /// How what it prints is read.
     pub(super) format: Format,
     /// Seconds that a unit may take on an idle machine.
@@ -31,7 +31,7 @@ pub(super) struct Suite {
     #[serde(default = "two")]
     pub(super) jobs: usize,
     /// At least as many tests pass outside: with fewer the suite doesn't work.
-    pub(super) least: usize,
+    pub(crate) least: usize,
 }
 
 fn two() -> usize {
@@ -39,7 +39,7 @@ fn two() -> usize {
 }
 
 impl Suite {
-    pub(super) fn read(name: &str) -> Self {
+    pub(crate) fn read(name: &str) -> Self {
         let path = directory().join(format!("{name}.toml"));
         let text =
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
