@@ -14,6 +14,7 @@ mod bad_input;
 mod bad_surroundings;
 mod broker;
 mod bwrap;
+mod bwrap_differential;
 mod bwrap_suites;
 mod caches;
 mod checkouts;
