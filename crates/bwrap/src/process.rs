@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use crate::arguments::{Host, Identity};
 use crate::message::{Failure, Message};
 
-/// This process. `T` takes over a descriptor by its number, so that it can be closed.
+/// This process. `T` gives a descriptor of the caller's by its number, to be closed after use.
 #[derive(Debug)]
 pub struct Process<T> {
     identity: Identity,

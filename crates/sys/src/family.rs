@@ -129,7 +129,7 @@ pub fn close(number: i32) {
     let _wasnt_open = raw::close(number);
 }
 
-/// Takes over a descriptor that the caller has passed, by its number. The number is closed.
+/// Makes a descriptor that the caller has passed this process's own, by its number, which is closed.
 ///
 /// # Errors
 /// `EBADF` if none with that number was left open for this program.
