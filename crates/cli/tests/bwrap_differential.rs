@@ -35,8 +35,6 @@ use std::path::PathBuf;
 const LISTS: u64 = 60;
 /// Without `PALISADE_BWRAP_SEED`.
 const SEED: u64 = 1;
-/// After so many lists of the usual seed each line of the list must have applied.
-const LONG: u64 = 1000;
 /// So many findings of a person are made short.
 const SHORTENED: usize = 12;
 
@@ -60,9 +58,9 @@ fn random_lists_have_the_same_results() {
     });
     let mut failures: Vec<String> = played.iter().flat_map(|played| played.failures.clone()).collect();
     let version = &played[0].version;
-    for (at, line) in known.iter().enumerate().filter(|(_, line)| line.is_about(version) && !line.is_rare) {
+    for (at, line) in known.iter().enumerate().filter(|(_, line)| line.is_about(version)) {
         let times: u64 = played.iter().map(|played| played.applied[at]).sum();
-        if lists >= LONG && seed == SEED && times == 0 {
+        if times == 0 {
             failures.push(format!("this accepted difference wasn't met: {}", line.line));
         }
     }
@@ -99,12 +97,20 @@ fn play(place: &Place, peer: &std::path::Path, known: &[Known], seed: u64, lists
     let mut applied = vec![0; known.len()];
     let mut found: BTreeMap<String, (u64, List, u64)> = BTreeMap::new();
     let (mut number, mut compared, mut looked) = (0, 0, 0);
+    let mut first = generate::first().into_iter();
     while compared < lists {
-        number += 1;
-        let Some(list) = generate::list(seed, number).for_options(&arena.options) else { continue };
+        let list = match first.next() {
+            Some(list) => list.for_options(&arena.options),
+            None => {
+                number += 1;
+                generate::list(seed, number).for_options(&arena.options).map(|list| {
+                    // Most lists should start a program; some should fail as they are.
+                    if list.looks && !number.is_multiple_of(4) { arena.mended(list) } else { list }
+                })
+            }
+        };
+        let Some(list) = list else { continue };
         compared += 1;
-        // Most lists should start a program; some should fail as they are.
-        let list = if list.looks && !number.is_multiple_of(4) { arena.mended(list) } else { list };
         let (ran, differences) = arena.compare(&list);
         looked += u64::from(ran);
         let unknown = known::unknown(known, &arena.version, &differences, &mut applied);

@@ -28,6 +28,32 @@ struct Generator {
     next: u32,
 }
 
+/// What shows each accepted difference (`known.list`): they come first, whatever the seed.
+pub(super) fn first() -> Vec<List> {
+    let show: &[&[u8]] = &[b"--ro-bind", b"@P", b"/probe"];
+    let lists: [&[&[&[u8]]]; 4] = [
+        &[show, &[b"--bind-data", b"20", b"/s/c"], &[b"--remount-ro", b"/s/c"]],
+        &[show, &[b"--unshare-ipc"], &[b"--mqueue", b"/q"], &[b"--mqueue", b"/q/"]],
+        &[show, &[b"--symlink", b"a", b"/l"], &[b"--symlink", b"b", b"/l"]],
+        &[show, &[b"--overlay-src", b"@G/dir"], &[b"--args", b"21"]],
+    ];
+    let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect::<Vec<_>>();
+    let list = |units: &[&[&[u8]]]| List {
+        units: units.iter().map(|unit| Unit(words(unit))).collect(),
+        passed: vec![
+            Pass { number: 20, how: b'|', value: b"some content".to_vec() },
+            Pass {
+                number: 21,
+                how: b'A',
+                value: b"--overlay\0@G/upper\0@G/work\0/s\0--cap-add\0CAP_KILL\0".to_vec(),
+            },
+        ],
+        command: words(&[b"/probe", b"look"]),
+        looks: true,
+    };
+    lists.map(list).into()
+}
+
 /// List `number` of `seed`.
 pub(super) fn list(seed: u64, number: u64) -> List {
     let mut random = Random::new(seed, number);

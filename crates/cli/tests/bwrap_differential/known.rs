@@ -11,8 +11,6 @@ pub(super) struct Known {
     /// Which versions of the peer it is about.
     versions: &'static str,
     pub(super) line: &'static str,
-    /// A long game needn't meet it.
-    pub(super) is_rare: bool,
 }
 
 pub(super) fn read() -> Vec<Known> {
@@ -25,7 +23,7 @@ impl Known {
         let fields: Vec<&str> = line.split(" | ").map(str::trim).collect();
         let [versions, aspect, peer, ours, reason] = fields[..] else { panic!("five fields: {line}") };
         assert!(!reason.is_empty(), "no reason: {line}");
-        Self { aspect, peer, ours, versions, line, is_rare: reason.starts_with("rarely: ") }
+        Self { aspect, peer, ours, versions, line }
     }
 
     /// Whether it is about this version of the peer: `all`, `0.8`, or `-0.8`, which is every other one.

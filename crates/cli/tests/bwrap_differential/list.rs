@@ -33,7 +33,10 @@ impl List {
                 || word == b"--unknown"
                 || options.contains(&*String::from_utf8_lossy(word))
         };
-        let data = self.passed.iter().filter(|pass| pass.how == b'A');
+        let is_given = |pass: &&Pass| {
+            self.units.iter().any(|unit| unit.0.ends_with(&[pass.number.to_string().into_bytes()]))
+        };
+        let data = self.passed.iter().filter(|pass| pass.how == b'A').filter(is_given);
         if !data.into_iter().all(|pass| pass.value.split(|byte| *byte == 0).all(is_known)) {
             return None;
         }

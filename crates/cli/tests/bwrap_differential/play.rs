@@ -291,10 +291,11 @@ impl<'p> Arena<'p> {
     fn said(&self, err: &str) -> String {
         let lines = err.lines().map(|line| mounts::unnamed(&without_process(&self.unfilled(line))));
         let lines: Vec<String> = lines.collect();
-        // Process 1 takes locks while the command starts, which ends with it.
-        // Their messages may be mixed.
-        if let Some(at) = err.find("Unable to").filter(|_| err.contains(" lock file ")) {
-            return self.unfilled(err[at..].lines().next().unwrap_or_default());
+        // Process 1 takes locks while the command starts, which ends with it. Their messages may be mixed, letter by letter.
+        if let Some(lock) =
+            ["Unable to open lock file", "Unable to lock file"].iter().find(|text| err.contains(*text))
+        {
+            return (*lock).to_owned();
         }
         // The descriptions of the options are others.
         let usage = lines.iter().any(|line| line.starts_with("usage: "));
