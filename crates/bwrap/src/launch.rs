@@ -97,12 +97,16 @@ pub(crate) fn launch(mut request: Request, identity: Identity) -> Result<u8> {
                 }
                 None => child,
             };
-            watch(&common, child, go.as_ref(), finished)
+            watch(&common, child, go.as_ref(), finished).inspect_err(|_failure| {
+                // It would wait for this process for ever.
+                let _ended_already = wait::send(child, SIGKILL);
+            })
         }
     }
 }
 
 const SIGCHLD: i32 = 17;
+const SIGKILL: i32 = 9;
 
 /// Tells what the caller wants to know, lets the sandbox go on, and waits for its end.
 fn watch(common: &Common, child: i32, go: Option<&OwnedFd>, finished: Option<OwnedFd>) -> Result<u8> {

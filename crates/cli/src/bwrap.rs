@@ -29,10 +29,15 @@ pub(crate) fn shortcut(mut given: impl Iterator<Item = OsString>) -> Option<u8> 
 }
 
 /// Whether a process inside has executed its own program file with bubblewrap's options, to make a sandbox in a sandbox.
-/// Palisade's own arguments begin with a verb.
+/// Palisade executes its own file, too, with a verb or with a word of its own.
 fn is_itself(program: &OsStr, first: Option<&OsStr>) -> bool {
-    let is_option =
-        |word: &OsStr| word.as_encoded_bytes().starts_with(b"--") && word != "--help" && word != "--version";
+    let is_option = |word: &OsStr| {
+        let bytes = word.as_encoded_bytes();
+        bytes.starts_with(b"--")
+            && !bytes.starts_with(b"--palisade-")
+            && word != "--help"
+            && word != "--version"
+    };
     program == "/proc/self/exe" && first.is_some_and(is_option)
 }
 

@@ -223,6 +223,18 @@ fn callers_are_told() {
     }
 }
 
+/// The sandbox waits for what its caller is told. If the caller can't be told, nothing is left behind.
+#[test]
+fn a_sandbox_whose_caller_cannot_be_told_ends() {
+    for place in people() {
+        let line =
+            format!("{} bwrap --ro-bind / / --info-fd 8 sleep 300 8</dev/null", place.binary().display());
+        let failed = job::finish(place.command("sh").args(["-c", &line]));
+        assert_eq!((failed.code, failed.err.as_str()), (1, "bwrap: Write to info_fd: Bad file descriptor\n"));
+        place.assert_all_dead();
+    }
+}
+
 /// A process inside makes a sandbox of its own: by the same program, also by its own file.
 #[test]
 fn a_sandbox_in_a_sandbox() {
