@@ -18,14 +18,14 @@ pub(crate) struct Options {
 
 /// Runs the verb without parsing the arguments as Palisade's own, if it is asked for. `given` begins with the program's
 /// name.
-pub(crate) fn shortcut(mut given: impl Iterator<Item = OsString>) -> Option<u8> {
-    let program = given.next()?;
-    let first = given.next();
-    let named = Path::new(&program).file_name() == Some(OsStr::new(NAME));
-    if named || is_itself(&program, first.as_deref()) {
-        return Some(palisade_bwrap::run(&program, first.into_iter().chain(given).collect()));
+pub(crate) fn shortcut(given: &[OsString]) -> Option<u8> {
+    let (program, arguments) = given.split_first()?;
+    let first = arguments.first().map(OsString::as_os_str);
+    if Path::new(program).file_name() == Some(OsStr::new(NAME)) || is_itself(program, first) {
+        return Some(palisade_bwrap::run(program, arguments.to_vec()));
     }
-    (first? == NAME).then(|| palisade_bwrap::run(OsStr::new(NAME), given.collect()))
+    let (verb, arguments) = arguments.split_first()?;
+    (verb == NAME).then(|| palisade_bwrap::run(OsStr::new(NAME), arguments.to_vec()))
 }
 
 /// Whether a process inside has executed its own program file with bubblewrap's options, to make a sandbox in a sandbox.

@@ -171,11 +171,11 @@ enum Verb {
 static ALLOCATOR: palisade_sys::arena::Arena = palisade_sys::arena::Arena::new();
 
 /// The arguments. If a link started this program, they are the arguments that open the application of the link's name.
-fn arguments(mut given: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let own = given.next().unwrap_or_default();
+fn arguments(mut given: Vec<OsString>) -> Vec<OsString> {
+    let own = if given.is_empty() { OsString::new() } else { given.remove(0) };
     let name = Path::new(&own).file_name().unwrap_or_default();
     if name == env!("CARGO_BIN_NAME") || name.is_empty() || !is_link(name) {
-        return given.collect();
+        return given;
     }
     // What follows is the application's, even if it looks like an option of Palisade.
     ["open".into(), name.to_owned(), "--".into()].into_iter().chain(given).collect()
@@ -196,10 +196,11 @@ fn main() -> ExitCode {
             attendance(&arguments).unwrap_or_else(|| packaged::run(&trailer, &arguments, begun)),
         );
     }
-    if let Some(code) = bwrap::shortcut(std::env::args_os()) {
+    let given: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = bwrap::shortcut(&given) {
         return ExitCode::from(code);
     }
-    let arguments = arguments(std::env::args_os());
+    let arguments = arguments(given);
     if let Some(code) = run::shortcut(&arguments, begun) {
         return concluded(&arguments, code);
     }
