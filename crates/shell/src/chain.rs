@@ -206,6 +206,11 @@ pub trait Module {
     /// About a second has passed.
     fn tick(&mut self, _view: &View<'_>, _acts: &mut Acts) {}
 
+    /// Whether a thread is at work that has something for the next tick, so that a tick comes although nothing happens.
+    fn awaits_tick(&self) -> bool {
+        false
+    }
+
     /// A whole line that begins with the text in the editor, if the user probably means it.
     fn ghost<'a>(&'a self, _view: &View<'_>) -> Option<&'a str> {
         None
@@ -283,6 +288,12 @@ impl Chain {
     #[must_use]
     pub fn ghost<'a>(&'a self, view: &View<'_>) -> Option<&'a str> {
         self.modules.iter().find_map(|module| module.ghost(view))
+    }
+
+    /// Whether a module needs a tick although nothing happens.
+    #[must_use]
+    pub fn awaits_tick(&self) -> bool {
+        self.modules.iter().any(|module| module.awaits_tick())
     }
 
     /// Passes output of programs to the modules that observe it.

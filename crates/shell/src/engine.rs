@@ -340,6 +340,12 @@ impl Engine {
         self.settings_of_acts();
     }
 
+    /// Whether another tick is to come although nothing happens.
+    #[must_use]
+    pub fn awaits_tick(&self) -> bool {
+        self.chain.awaits_tick()
+    }
+
     /// Shows a text below the line, as soon as the shell's editor is there.
     pub fn say(&mut self, words: &str) {
         self.acts.say(words);

@@ -314,7 +314,8 @@ impl Session<'_> {
 
     fn tick(&mut self, engine: &mut Engine) {
         self.ticked = Instant::now();
-        self.active = false;
+        // Asked before the tick: what a thread has to say after that comes with the next one.
+        self.active = engine.awaits_tick();
         engine.tick();
         if engine.phase() == Phase::Running {
             self.look_who_runs(engine);

@@ -435,3 +435,20 @@ fn a_store_is_whole_when_who_brings_it_up_to_date_is_killed() {
         assert_eq!(version(&file), 2);
     }
 }
+
+/// The proxy asks for problems once a second, and stops when nothing happens. It goes on while the writer is at work, so
+/// that a problem is told although no key follows.
+#[test]
+fn a_problem_is_there_when_the_work_is_done() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("palisade"), "").unwrap();
+    let writer = Writer::new(&store(directory.path()));
+    assert!(!writer.is_at_work());
+    writer.started(entry("lost"));
+    assert!(eventually(|| !writer.is_at_work()));
+    assert!(writer.problem().is_some_and(|problem| problem.starts_with("the history isn't saved for now")));
+    // In the pause before the next attempt, nothing is awaited.
+    writer.started(entry("lost, too"));
+    assert!(eventually(|| !writer.is_at_work()));
+    assert_eq!(writer.problem(), None);
+}

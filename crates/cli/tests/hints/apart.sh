@@ -10,9 +10,12 @@ UNIT_FILE=$(dirname "$0")/palisaded.service LAYERS=~/layers exec unshare --mount
     done
     # The layers are in /home: another way leads to them.
     mount --bind "$LAYERS" /mnt && cd /mnt || exit 91
+    # The home and /var/tmp may be mounts of their own, which the layers lack.
+    mkdir own tmp && mount --bind ~ own && mount --bind /var/tmp tmp || exit 95
     for top in etc usr var home; do
         mount -t overlay palisade-test -o "lowerdir=/$top,upperdir=above/$top,workdir=work/$top" "/$top" || exit 92
     done
+    mkdir -p ~ && mount --bind own ~ && mount --bind tmp /var/tmp || exit 96
     mount -t tmpfs palisade-test /run || exit 93
     if [ -n "$UNIT" ]; then
         mkdir -p /run/systemd/system && cp "$UNIT_FILE" /run/systemd/system || exit 94

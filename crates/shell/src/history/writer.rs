@@ -30,6 +30,8 @@ pub struct Id(u64);
 #[derive(Debug, Default)]
 struct Shared {
     lost: AtomicU64,
+    /// Changes that the thread hasn't tried to write.
+    untried: AtomicU64,
     problems: Mutex<VecDeque<String>>,
 }
 
@@ -97,9 +99,17 @@ impl Writer {
 
     fn send(&self, change: Change) {
         let Some(changes) = &self.changes else { return };
+        self.shared.untried.fetch_add(1, Ordering::Release);
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = changes.try_send(change) {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
+            self.shared.untried.fetch_sub(1, Ordering::Release);
         }
+    }
+
+    /// Whether the thread hasn't yet tried to write everything: [`Writer::problem`] may have something to say soon.
+    #[must_use]
+    pub fn is_at_work(&self) -> bool {
+        self.shared.untried.load(Ordering::Acquire) > 0
     }
 }
 
@@ -151,9 +161,11 @@ impl Desk {
                 }
                 _ => changes.recv().map_err(|_closed| RecvTimeoutError::Disconnected),
             };
+            let mut tried = 0;
             let mut open = match received {
                 Ok(change) => {
                     self.keep(change);
+                    tried += 1;
                     true
                 }
                 Err(RecvTimeoutError::Timeout) => true,
@@ -162,7 +174,10 @@ impl Desk {
             // Changes that arrived meanwhile go into the same transaction.
             while open && self.kept.len() < KEPT {
                 match changes.try_recv() {
-                    Ok(change) => self.keep(change),
+                    Ok(change) => {
+                        self.keep(change);
+                        tried += 1;
+                    }
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => open = false,
                 }
@@ -170,6 +185,8 @@ impl Desk {
             if !open || self.again.is_none_or(|again| again <= Instant::now()) {
                 self.write();
             }
+            // During a pause the user knows already that nothing can be written.
+            self.shared.untried.fetch_sub(tried, Ordering::Release);
             if !open {
                 return;
             }

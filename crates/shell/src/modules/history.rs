@@ -212,6 +212,10 @@ impl Module for History {
         }
     }
 
+    fn awaits_tick(&self) -> bool {
+        self.loading.is_some() || self.writer.as_ref().is_some_and(Writer::is_at_work)
+    }
+
     fn ghost<'a>(&'a self, view: &View<'_>) -> Option<&'a str> {
         let typed = view.line.text();
         (typed.len() >= self.from?).then(|| self.index.suggest(typed, view.directory)).flatten()
