@@ -98,9 +98,8 @@ impl ScopeError {
         match self {
             Self::NotHere(_) => "palisade scope status".to_owned(),
             Self::Programs(_) => "sudo palisade scope clear".to_owned(),
-            Self::NoProcess(_) | Self::Own(_) => "ps -e".to_owned(),
+            Self::NoProcess(_) | Self::Own(_) | Self::Vital { .. } => "ps -e".to_owned(),
             Self::NotYours { .. } | Self::RootOnly => "run this command again with sudo".to_owned(),
-            Self::Vital { pid } => format!("palisade scope mark --verdict watch {pid}"),
             Self::Taken { .. } | Self::NoScope(_) => "palisade scope list".to_owned(),
             Self::Inside(_) => "run this command outside of the scope".to_owned(),
             Self::TooMany(_) | Self::Full => {
