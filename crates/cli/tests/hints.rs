@@ -314,3 +314,25 @@ fn no_command_of_palisades_is_left_out() {
     let tried = cases.hint.iter().filter(|case| begins(&&case.text)).count();
     assert!(tried > 100, "only {tried} commands are executed");
 }
+
+#[test]
+fn a_printed_hint_is_recognised_and_its_command_is_taken_from_it() {
+    let line = "palisade: refused: write /x; hint: palisade run --rw /x …";
+    assert_eq!(printed("palisade run --rw {path} …", line), Some("palisade run --rw /x …"));
+    assert_eq!(printed("palisade run --ro {path} …", line), None);
+    assert_eq!(printed("x {}\r\nhint: a {}\r\n", "1\nx y\nhint: a b\n2"), Some("x y\nhint: a b\n"));
+    assert_eq!(
+        printed("{again} --force   # keeps {}", "hint: a b --force   # keeps c"),
+        Some("a b --force   # keeps c")
+    );
+    let fill = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(word, typed)| ((*word).to_owned(), (*typed).to_owned())).collect()
+    };
+    let hint = "look, then: palisade run --rw /x …   # so";
+    assert_eq!(
+        command(hint, Some("then: "), &fill(&[("…", "-- true")])).unwrap(),
+        "palisade run --rw /x -- true"
+    );
+    command(hint, None, &fill(&[])).unwrap_err();
+    command("ls", None, &fill(&[("…", "-- true")])).unwrap_err();
+}
