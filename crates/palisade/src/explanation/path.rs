@@ -5,7 +5,7 @@ use super::protection::{self, Protection};
 use super::{Place, Rule, Way, lossy};
 use crate::{Situation, repository};
 use palisade_policy::{Access, Decision, Grant, Hint, LayerPolicy, PathPattern, Resolved, Strength, Wanted};
-use palisade_sandbox::error::{PlanError, describe};
+use palisade_sandbox::error::{PlanError, describe, quoted};
 use palisade_sandbox::plan::inside::{self, Inside, Seen};
 use palisade_sandbox::plan::{Bind, IdentityKind, Plan, Step};
 use palisade_text::Show as _;
@@ -300,6 +300,13 @@ fn permit(
         Hint::Locked(rule) => (None, Some(format!("a lock forbids it: {rule}"))),
         Hint::Option(words) if works(situation, path, wanted) => {
             (Some(format!("palisade run {words} -- COMMAND…")), None)
+        }
+        // The planner had a reason not to follow the rule. A rule for this path alone may have another result.
+        Hint::Allowed if works(situation, path, wanted) => {
+            let option = if wanted == Wanted::Write { "--rw" } else { "--ro" };
+            let pattern = PathPattern::exactly(path).ok();
+            let text = pattern.as_ref().and_then(PathPattern::as_str);
+            (text.map(|text| format!("palisade run {option} {} -- COMMAND…", quoted(text))), None)
         }
         Hint::Option(_) | Hint::Allowed | Hint::Impossible if wanted == Wanted::Write => {
             (by_repository(situation, resolved, path), None)
