@@ -21,7 +21,7 @@ pub(crate) struct Peer {
 }
 
 /// Palisade's own rows: name, arguments, claims. This is the only place that knows its command line.
-const PALISADE: [(&str, &[&str], &[Claim]); 3] = [
+const PALISADE: [(&str, &[&str], &[Claim]); 2] = [
     (
         "palisade",
         &["run", "--"],
@@ -42,31 +42,10 @@ const PALISADE: [(&str, &[&str], &[Claim]); 3] = [
         &["run", "--namespaces", "none", "--view", "host", "--"],
         &[Seccomp, NoWritingOutside],
     ),
-    // With bubblewrap's own arguments.
-    ("palisade bwrap", OF_BUBBLEWRAP, ALL_NAMESPACES_READ_ONLY),
 ];
 
+/// Also for `palisade bwrap`.
 const BUBBLEWRAP: &[&str] = &[
-    "--unshare-all",
-    "--ro-bind",
-    "/",
-    "/",
-    "--proc",
-    "/proc",
-    "--dev",
-    "/dev",
-    "--tmpfs",
-    "/tmp",
-    "--bind",
-    "{W}",
-    "{W}",
-    "--chdir",
-    "{W}",
-    "{}",
-];
-/// The same as a verb of Palisade's.
-const OF_BUBBLEWRAP: &[&str] = &[
-    "bwrap",
     "--unshare-all",
     "--ro-bind",
     "/",
@@ -315,7 +294,9 @@ const PROTECTING: [(&str, &[&str]); 3] = [
 
 /// Palisade's rows, or why there are none.
 pub(crate) fn palisade(named: Option<&Path>) -> Vec<Result<Entry, Missing>> {
-    rows(named, &PALISADE)
+    let as_bubblewrap: Vec<&str> = ["bwrap"].iter().chain(BUBBLEWRAP).copied().collect();
+    let [full, in_place] = PALISADE;
+    rows(named, &[full, in_place, ("palisade bwrap", &as_bubblewrap, ALL_NAMESPACES_READ_ONLY)])
 }
 
 /// Palisade with each way of protecting names.

@@ -30,8 +30,6 @@ pub(crate) struct Handles {
     pub(crate) finishing: Option<OwnedFd>,
     /// The last process on the way into the caller's PID namespace announces itself here.
     pub(crate) relay: Option<OwnedFd>,
-    /// The caller's PID namespace is entered.
-    pub(crate) processes: bool,
 }
 
 /// The highest capability that bubblewrap 0.11 knows.
@@ -50,9 +48,7 @@ enum Never {}
 fn prepare(common: &Common, handles: Handles) -> Result<Never> {
     let Common { request, identity, uid, gid, .. } = common;
     let descriptors = &request.descriptors;
-    if handles.processes {
-        enter_processes(common, handles.relay)?;
-    }
+    enter_processes(common, handles.relay)?;
     descriptors.info.into_iter().chain(descriptors.status).for_each(status::close);
     if let Some(go) = handles.go {
         status::read_event(&go).map_err(|errno| because("read eventfd", errno))?;
@@ -405,9 +401,11 @@ fn become_command(
 ) -> Result<Never> {
     let request = &common.request;
     // Rust's runtime ignores SIGPIPE, and an ignored signal stays ignored over exec.
-    let piped = family::restore_default(SIGPIPE);
+    let piped = family::restore_default(rustix::process::Signal::PIPE.as_raw());
     piped
-        .and_then(|()| palisade_sys::wait::set_signal_mask(common.signal_mask & !(1 << (SIGCHLD - 1))))
+        .and_then(|()| {
+            palisade_sys::wait::set_signal_mask(common.signal_mask & !(1 << (launch::SIGCHLD - 1)))
+        })
         .map_err(|errno| because("sigprocmask", errno))?;
     die_with_parent(request)?;
     raise_ambient_set(requested)?;
@@ -444,9 +442,6 @@ fn become_command(
     let _the_monitor_has_died = tell();
     Err(because(joined(&[b"execvp ", name.to_bytes()]), refused.unwrap_or(last)))
 }
-
-const SIGPIPE: i32 = 13;
-const SIGCHLD: i32 = 17;
 
 /// The paths at which a command may be.
 fn candidates(name: &CStr, environment: &Environment) -> Vec<CString> {

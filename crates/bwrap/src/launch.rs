@@ -22,6 +22,7 @@ use palisade_sys::family::{self, Forked};
 use palisade_sys::launch::Namespaces;
 use palisade_sys::wait;
 use rustix::io::Errno;
+use rustix::process::Signal;
 use std::ffi::CString;
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -51,7 +52,7 @@ pub(crate) fn launch(mut request: Request, identity: Identity) -> Result<u8> {
     family::restore_default(SIGCHLD).map_err(|errno| because("sigaction", errno))?;
     rustix::thread::set_no_new_privs(true)
         .map_err(|errno| because("prctl(PR_SET_NO_NEW_PRIVS) failed", errno))?;
-    resolve(&mut request, &identity)?;
+    resolve(&mut request)?;
     arguments::check(&request, &identity)?;
     let common = Common {
         uid: request.uid.unwrap_or(identity.uid),
@@ -79,14 +80,14 @@ pub(crate) fn launch(mut request: Request, identity: Identity) -> Result<u8> {
         .transpose()
         .map_err(|errno| because("pipe2()", errno))?;
     let (finished, finishing) = finished.unzip();
-    let spaces = Spaces::of(request)?;
-    let relay = spaces.enter_user_namespace(request)?;
+    enter_user_namespace(request)?;
+    let relay = relay(request)?;
 
-    match family::fork(spaces.made).map_err(|errno| not_made(errno, request))? {
+    match family::fork(own_namespaces(request)).map_err(|errno| not_made(errno, request))? {
         Forked::Child => {
             drop(finished);
             let relay = relay.map(|(_receiver, sender)| sender);
-            Err(inside::run(&common, inside::Handles { go, finishing, relay, processes: spaces.processes }))
+            Err(inside::run(&common, inside::Handles { go, finishing, relay }))
         }
         Forked::Parent(child) => {
             drop(finishing);
@@ -99,14 +100,14 @@ pub(crate) fn launch(mut request: Request, identity: Identity) -> Result<u8> {
             };
             watch(&common, child, go.as_ref(), finished).inspect_err(|_failure| {
                 // It would wait for this process for ever.
-                let _ended_already = wait::send(child, SIGKILL);
+                let _ended_already = wait::send(child, Signal::KILL.as_raw());
             })
         }
     }
 }
 
-const SIGCHLD: i32 = 17;
-const SIGKILL: i32 = 9;
+/// How signals are numbered in a mask.
+pub(crate) const SIGCHLD: i32 = Signal::CHILD.as_raw();
 
 /// Tells what the caller wants to know, lets the sandbox go on, and waits for its end.
 fn watch(common: &Common, child: i32, go: Option<&OwnedFd>, finished: Option<OwnedFd>) -> Result<u8> {
@@ -177,11 +178,7 @@ fn terminal() -> Option<CString> {
 }
 
 /// Decides what "if possible" stands for on this host.
-fn resolve(request: &mut Request, identity: &Identity) -> Result<()> {
-    let entered = request.descriptors.user_namespace.is_some();
-    if identity.uid != 0 && !entered {
-        request.namespaces.user = true;
-    }
+fn resolve(request: &mut Request) -> Result<()> {
     if request.namespaces.user_if_possible && has_user_namespaces() {
         request.namespaces.user = true;
     }
@@ -210,60 +207,48 @@ fn has_user_namespaces() -> bool {
         && !says("/proc/sys/user/max_user_namespaces", "0\n")
 }
 
-/// The namespaces that the first process gets.
-struct Spaces {
-    made: Namespaces,
-    /// A PID namespace is entered, or one is made below it.
-    processes: bool,
+/// The namespaces that the first process gets. A PID namespace below the caller's is made later.
+fn own_namespaces(request: &Request) -> Namespaces {
+    let wanted = &request.namespaces;
+    let all = [
+        (wanted.user, Namespaces::USER),
+        (wanted.pid && request.descriptors.pid_namespace.is_none(), Namespaces::PID),
+        (wanted.network, Namespaces::NETWORK),
+        (wanted.ipc, Namespaces::IPC),
+        (wanted.uts, Namespaces::UTS),
+        (wanted.cgroup, Namespaces::CGROUP),
+    ];
+    let kinds = all.into_iter().filter_map(|(wanted, kind)| wanted.then_some(kind));
+    kinds.fold(Namespaces::MOUNT, Namespaces::and)
 }
 
-impl Spaces {
-    fn of(request: &Request) -> Result<Self> {
-        let wanted = &request.namespaces;
-        let entered = request.descriptors.pid_namespace.is_some();
-        let mut made = Namespaces::MOUNT;
-        for (wanted, kind) in [
-            (wanted.user, Namespaces::USER),
-            (wanted.pid && !entered, Namespaces::PID),
-            (wanted.network, Namespaces::NETWORK),
-            (wanted.ipc, Namespaces::IPC),
-            (wanted.uts, Namespaces::UTS),
-            (wanted.cgroup, Namespaces::CGROUP),
-        ] {
-            if wanted {
-                made = made.and(kind);
-            }
-        }
-        Ok(Self { made, processes: entered })
-    }
+/// Enters the caller's user namespace, which gives rights in it.
+fn enter_user_namespace(request: &Request) -> Result<()> {
+    let Some(number) = request.descriptors.user_namespace else { return Ok(()) };
+    enter(number, Namespaces::USER).map_err(|errno| match errno {
+        Errno::INVAL => Failure::new(
+            "Joining the specified user namespace failed, it might not be a descendant of the current user namespace.",
+        ),
+        _ => because("Joining specified user namespace failed", errno),
+    })
+}
 
-    /// Enters the caller's user namespace, which gives rights in it. Prepares for processes on the way into the caller's
-    /// PID namespace: returns the sockets by which the number of the last one comes.
-    fn enter_user_namespace(&self, request: &Request) -> Result<Option<(OwnedFd, OwnedFd)>> {
-        if let Some(number) = request.descriptors.user_namespace {
-            enter(number, Namespaces::USER).map_err(|errno| match errno {
-                Errno::INVAL => Failure::new(
-                    "Joining the specified user namespace failed, it might not be a descendant of the current user \
-                     namespace.",
-                ),
-                _ => because("Joining specified user namespace failed", errno),
-            })?;
-        }
-        if !self.processes {
-            return Ok(None);
-        }
-        let own = Some(rustix::process::getpid());
-        let adopted = rustix::process::set_child_subreaper(own);
-        adopted.and_then(|()| inside::relay()).map(Some).map_err(|errno| because("socketpair", errno))
+/// On the way into the caller's PID namespace there are processes that end at once. This process adopts the last one, and
+/// learns its number by these sockets.
+fn relay(request: &Request) -> Result<Option<(OwnedFd, OwnedFd)>> {
+    if request.descriptors.pid_namespace.is_none() {
+        return Ok(None);
     }
+    let own = Some(rustix::process::getpid());
+    let adopted = rustix::process::set_child_subreaper(own);
+    adopted.and_then(|()| inside::relay()).map(Some).map_err(|errno| because("socketpair", errno))
 }
 
 /// The error of a first process that couldn't be made.
 fn not_made(errno: Errno, request: &Request) -> Failure {
     match errno {
         Errno::INVAL if request.namespaces.user => Failure::new(
-            "Creating new namespace failed, likely because the kernel does not support user namespaces.  bwrap must be \
-             installed setuid on such systems.",
+            "Creating new namespace failed, likely because the kernel does not support user namespaces.",
         ),
         Errno::PERM if request.namespaces.user => Failure::new(
             "No permissions to create a new namespace, likely because the kernel does not allow non-privileged user \

@@ -18,7 +18,7 @@ pub(crate) enum Found {
     Nothing,
     /// A source that doesn't exist, and need not.
     Absent,
-    /// A detached tree, with its canonical path if that is cheap to say.
+    /// A detached tree.
     Tree(OwnedFd),
     /// A canonical path: more trees than descriptors.
     Path(CString),
@@ -116,7 +116,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) terminal: Option<&'a CStr>,
 }
 
-/// What a step is given to: it runs the step, or puts it into a plan.
+/// Runs a step, whose errors are in these words.
 pub(crate) type Sink<'s> = &'s mut dyn FnMut(&Operation<'_>, &Words<'_>) -> Result<()>;
 
 /// Gives the steps to `sink`, in order.
@@ -253,7 +253,7 @@ fn bind(source: &Origin, found: &Found, dest: &CStr, access: Access, sink: Sink<
     let same_as = opened.as_ref().map(AsFd::as_fd);
     let tree = match found {
         Found::Tree(tree) => Source::Tree(tree.as_fd()),
-        Found::Path(path) => Source::Host(host_relative(path)),
+        Found::Path(path) => Source::Host(relative(path)),
         Found::Unmountable(errno) => {
             let name = source_name(&path);
             let failed = staged::Failed { part: staged::Part::Mount, errno: *errno };
@@ -271,11 +271,6 @@ fn opened(number: i32) -> Result<OwnedFd> {
         .map_err(|_negative| Errno::BADF)
         .and_then(palisade_sys::process::inherited)
         .map_err(|errno| because(format!("Can't stat fd {number}"), errno))
-}
-
-/// A path of the host relative to its root.
-fn host_relative(path: &CStr) -> &CStr {
-    relative(path)
 }
 
 /// Names that could change the kernel while a sandbox runs as root.

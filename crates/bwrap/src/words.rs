@@ -98,9 +98,10 @@ impl Words<'_> {
                 mounting(joined(&[b"Can't mount ", kind.as_bytes(), b" on ", &inside(path)]), errno)
             }
             Self::Part { text, path } => match part {
+                // A part is mounted on itself.
                 Part::Mount => {
-                    let what = [b"Can't bind mount /oldroot".as_slice(), text, b" on "].concat();
-                    mounting(joined(&[&what, &inside(path), NO_MOUNT]), errno)
+                    let path = inside(path);
+                    mounting(joined(&[b"Can't bind mount ", &path, b" on ", &path, NO_MOUNT]), errno)
                 }
                 _ => because(joined(&[text, path.to_bytes()]), errno),
             },

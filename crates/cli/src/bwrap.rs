@@ -3,7 +3,6 @@
 
 use clap::Args;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
 
 /// The name of the verb, and of the program that it stands for.
 const NAME: &str = "bwrap";
@@ -21,7 +20,9 @@ pub(crate) struct Options {
 pub(crate) fn shortcut(given: &[OsString]) -> Option<u8> {
     let (program, arguments) = given.split_first()?;
     let first = arguments.first().map(OsString::as_os_str);
-    if Path::new(program).file_name() == Some(OsStr::new(NAME)) || is_itself(program, first) {
+    if program.as_encoded_bytes().rsplit(|byte| *byte == b'/').next() == Some(NAME.as_bytes())
+        || is_itself(program, first)
+    {
         return Some(palisade_bwrap::run(program, arguments.to_vec()));
     }
     let (verb, arguments) = arguments.split_first()?;

@@ -44,12 +44,8 @@ impl Known {
 
 /// Whether a text has these parts in this order, with anything for each `*` between them.
 fn fits(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((first, rest)) => text.strip_prefix(first).is_some_and(|after| {
-            (0..=after.len()).any(|at| after.get(at..).is_some_and(|after| fits(rest, after)))
-        }),
-    }
+    let literal = |rest: &[u8], byte: u8| (rest.first() == Some(&byte)).then_some(1);
+    palisade_text::wildcard(pattern.as_bytes(), text.as_bytes(), literal, |_any| true)
 }
 
 /// The differences that no line accepts. `applied` counts how often each line does. A launch that ended in an accepted
