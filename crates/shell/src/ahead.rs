@@ -20,7 +20,7 @@ const MOST: usize = 64 << 10;
 #[must_use]
 pub fn take(terminal: BorrowedFd<'_>) -> Vec<u8> {
     let raw = tcgetattr(terminal).is_ok_and(|settings| !settings.local_modes.contains(LocalModes::ICANON));
-    let ours = tcgetpgrp(terminal).is_ok_and(|group| group == rustix::process::getpgrp());
+    let ours = tcgetpgrp(terminal).is_ok_and(|group| group.as_raw_pid() == palisade_sys::process::group());
     let mut taken = Vec::new();
     let mut buffer = [0; 4096];
     while raw && ours && taken.len() < MOST {

@@ -115,6 +115,14 @@ pub fn session() -> i32 {
     crate::raw::getsid()
 }
 
+/// Whether this is the terminal that controls this process.
+///
+/// `rustix::termios::tcgetsid` requires a session other than 0, which the kernel doesn't guarantee.
+#[must_use]
+pub fn is_controlled_by(terminal: std::os::fd::BorrowedFd<'_>) -> bool {
+    crate::raw::terminals_session(std::os::fd::AsRawFd::as_raw_fd(&terminal)).is_ok()
+}
+
 /// A thread whose waits another thread may end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruptible(i32);

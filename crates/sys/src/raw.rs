@@ -319,6 +319,13 @@ pub(crate) fn give_up_terminal(terminal: Fd) -> Result<()> {
     call!(libc::SYS_ioctl, arg(terminal), libc::TIOCNOTTY, 0).map(drop)
 }
 
+/// The session of a terminal that controls the caller; 0 when that session isn't in the caller's PID namespace.
+pub(crate) fn terminals_session(terminal: Fd) -> Result<i32> {
+    let mut session: i32 = 0;
+    call!(libc::SYS_ioctl, arg(terminal), libc::TIOCGSID, &raw mut session)?;
+    Ok(session)
+}
+
 pub(crate) fn setsid() -> Result<()> {
     call!(libc::SYS_setsid).map(drop)
 }

@@ -259,8 +259,8 @@ impl<'p> Arena<'p> {
     fn relate(&self, seen: &mut Seen, family: &str, launcher: &str) {
         let family: Vec<&str> = family.split(' ').collect();
         let [own, parent, group, session] = family[..] else { return };
-        let own_session = rustix::process::getsid(None).map_or(0, |sid| sid.as_raw_pid()).to_string();
-        let own_group = rustix::process::getpgrp().as_raw_pid().to_string();
+        let own_session = palisade_sys::process::session().to_string();
+        let own_group = palisade_sys::process::group().to_string();
         let whose = |number: &str| match number {
             _ if number == own => "own",
             _ if number == launcher => "launcher",

@@ -50,7 +50,7 @@ impl Streams {
             if kind == FileType::CharacterDevice
                 && rustix::fs::major(stat.st_rdev) != MEMORY
                 && found.terminal.is_none()
-                && rustix::termios::tcgetsid(fd).is_ok()
+                && palisade_sys::process::is_controlled_by(fd)
             {
                 found.terminal = Some((fd.as_raw_fd(), (stat.st_dev, stat.st_ino)));
             }
