@@ -3,6 +3,7 @@
 
 use palisade_policy::environment::{Fate, Reason};
 use palisade_sandbox::error::{describe, quoted};
+use palisade_sandbox::guarantee;
 use palisade_sandbox::plan::{GroupLimit, IdentityKind, Network, Plan};
 use palisade_syscall::store::key::shown;
 use palisade_text::harmless;
@@ -52,6 +53,14 @@ pub(crate) fn words(plan: &Plan<'_>, command: &[OsString]) -> String {
             )
         }
     });
+    line("guarantees:");
+    for held in guarantee::held(plan) {
+        line(&match held.by {
+            Some(by) => format!("  {}: {} ({by})", held.guarantee.name(), held.words),
+            None => format!("  MISSING {}: {}", held.guarantee.name(), held.words),
+        });
+    }
+    line("steps:");
     for step in &plan.steps {
         line(&format!("  {}", describe(step)));
     }

@@ -21,6 +21,7 @@ use palisade_sandbox::apply::monitor::Outcome;
 use palisade_sandbox::apply::start::{self, Invocation, LaunchEvent, Report, Running};
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
+use palisade_sandbox::guarantee;
 use palisade_sandbox::layers::LayerError;
 use palisade_sandbox::learned::kernel::Learner;
 use palisade_sandbox::plan::Plan;
@@ -33,6 +34,7 @@ use palisade_sandbox::view::closure;
 use rustix::io::Errno;
 use serde::Serialize;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
@@ -317,7 +319,7 @@ pub(crate) fn apply(
         let mut attempt = || {
             start::run(plan, &invocation, &mut |launch_event| {
                 if let (LaunchEvent::Started(running, _number), Some(status)) = (&launch_event, &mut status) {
-                    status.emit(&Status::started(*running));
+                    status.emit(&Status::started(*running, plan));
                 }
                 listen(&launch_event);
                 if let Some(trace) = &mut trace {
@@ -391,15 +393,29 @@ struct Status {
     signal: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// The mechanism of each guarantee. A guarantee that the launch lacks has none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    guarantees: BTreeMap<&'static str, Option<&'static str>>,
 }
 
 impl Status {
     const fn of(event: &'static str) -> Self {
-        Self { schema: 1, event, pid: None, init: None, code: None, signal: None, error: None }
+        Self {
+            schema: 1,
+            event,
+            pid: None,
+            init: None,
+            code: None,
+            signal: None,
+            error: None,
+            guarantees: BTreeMap::new(),
+        }
     }
 
-    fn started(running: Running) -> Self {
-        Self { pid: Some(running.pid), init: running.init, ..Self::of("started") }
+    fn started(running: Running, plan: &Plan<'_>) -> Self {
+        let held = guarantee::held(plan).into_iter();
+        let guarantees = held.map(|held| (held.guarantee.name(), held.by)).collect();
+        Self { pid: Some(running.pid), init: running.init, guarantees, ..Self::of("started") }
     }
 
     fn ended(outcome: Outcome) -> Self {

@@ -4,10 +4,11 @@
 use crate::network_options::NetworkOptions;
 pub(crate) use crate::option_error::{OptionError, RequestError};
 use crate::scan::Presentation;
+use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, ValueEnum, ValueHint};
 use palisade::{Request, Subject};
 use palisade_policy::word::{Choice, List, Switch, Word};
-use palisade_policy::{Access, LayerPolicy, Limit, Protect, View};
+use palisade_policy::{Access, Guarantee, LayerPolicy, Limit, Protect, View};
 use palisade_sandbox::plan::planner::Isolation;
 use palisade_sandbox::registry::entry::{Name, NameError as NameOfSandboxError};
 use std::ffi::OsString;
@@ -184,6 +185,16 @@ pub(crate) struct LaunchOptions {
     /// Go on without guarantees that this host can't give, saying which
     #[arg(long, overrides_with = "no_best_effort", help_heading = "Identity and limits")]
     pub(crate) best_effort: bool,
+    /// Launch with at least these guarantees; go on without others that this host can't give, saying which
+    #[arg(
+        long,
+        value_name = "GUARANTEE",
+        value_delimiter = ',',
+        value_parser = PossibleValuesParser::new(Guarantee::ALL.map(Guarantee::name)),
+        hide_possible_values = true,
+        help_heading = "Identity and limits"
+    )]
+    pub(crate) require: Vec<String>,
     /// Stop when a guarantee can't be given (the default)
     #[arg(long, overrides_with = "best_effort", help_heading = "Identity and limits")]
     pub(crate) no_best_effort: bool,
@@ -378,6 +389,8 @@ impl LaunchOptions {
         }
         if self.best_effort || self.no_best_effort {
             layer.set_best_effort(self.best_effort, at("best_effort", 0));
+        } else if !self.require.is_empty() {
+            layer.set_best_effort(true, at("require", 0));
         }
         Ok(layer)
     }
@@ -473,6 +486,7 @@ impl LaunchOptions {
             ("talk", List::Talk, &self.talk),
             ("own", List::Own, &self.own),
             ("portal", List::Portals, &self.portal),
+            ("require", List::Guarantees, &self.require),
         ] {
             for (nth, value) in values.iter().enumerate() {
                 layer.add_to(list, value, at(option, nth)).map_err(|source| OptionError::Value {

@@ -48,6 +48,7 @@ mod learn_verify;
 mod learned_by_kernel;
 mod learned_programs;
 mod limits;
+mod listener;
 mod names_obeyed;
 mod neighbours;
 mod nested_sandboxes;

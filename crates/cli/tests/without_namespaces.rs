@@ -40,3 +40,161 @@ fn best_effort_keeps_the_other_walls_and_says_which_are_missing() {
         assert!(said.contains("Seccomp:\t2"), "{said}");
     }
 }
+
+#[test]
+fn what_is_required_by_name_holds_or_the_launch_stops() {
+    for place in everybody() {
+        let said = confined(
+            &place,
+            "$P run --require unchanged,no-network --status-fd 3 -- touch made 3>status; echo code $?; ls; cat status; \
+             $P run --require hidden -- touch started; echo code $?; ls",
+        );
+        assert!(said.contains(r#""unchanged":"Landlock""#) && said.contains(r#""hidden":null"#), "{said}");
+        assert!(said.lines().any(|line| line == "code 0"), "{said}");
+        assert!(said.lines().any(|line| line == "made"), "{said}");
+        assert!(said.lines().any(|line| line == "code 125"), "{said}");
+        assert!(!said.lines().any(|line| line == "started"), "{said}");
+    }
+}
+
+#[test]
+fn no_namespaces_and_what_only_they_give_contradict_each_other() {
+    for place in everybody() {
+        let options = ["--namespaces", "none", "--require", "ends-together"];
+        let run = place.run(&options, &["touch", "started"]);
+        run.refused(125, &["everything inside ends with the launcher", "user namespaces"]).with_hint();
+        assert!(!place.outside("ls").contains("started"));
+    }
+}
+
+#[test]
+fn a_profile_that_requires_a_guarantee_can_not_be_talked_out_of_it() {
+    for place in everybody() {
+        place.outside("mkdir -p ~/.config/palisade && printf 'schema = 1\\n[process]\\nrequire = [\"hidden\"]\\n' >~/.config/palisade/config.toml");
+        let said = confined(&place, "$P run --best-effort -- touch started; echo code $?; ls");
+        assert!(said.contains("code 125"), "{said}");
+        assert!(!said.lines().any(|line| line == "started"), "{said}");
+        place.outside("rm ~/.config/palisade/config.toml");
+    }
+}
+
+/// Runs a line as in a container with Docker's default profile: no namespace, no mount, no `clone3`, no `pidfd_getfd`.
+fn contained(place: &support::Place, line: &str) -> String {
+    let filter = place.write("contained.py", include_str!("without_namespaces/contained.py"));
+    let line = place.write("line.sh", line);
+    let (filter, line, binary) = (filter.display(), line.display(), place.binary().display());
+    place.outside(&format!("P={binary} python3 {filter} sh {line} 2>&1; true"))
+}
+
+#[test]
+fn names_are_protected_in_a_container_too() {
+    for place in everybody() {
+        place.outside("git config --global user.name outside");
+        let change = "echo x >>.git/config; mkdir .vscode; echo made >new; mv new .gitmodules; echo fine >file; mv file other; \
+                      git add other; git config user.name; echo done";
+        let run = format!(
+            "rm -rf project; git init -q project; cd project; \
+             $P run --require names-protected,unchanged,no-network --status-fd 3 -- sh -c '{change}' 3>../status; \
+             cat ../status; ls -A; git status --short"
+        );
+        let said = contained(&place, &run);
+        assert!(said.contains(r#""names-protected":"broker behind the filter""#), "{said}");
+        assert!(said.contains("cannot create .git/config: Permission denied"), "{said}");
+        assert!(said.contains("hint: palisade run --allow-name .git/config …"), "{said}");
+        assert!(
+            said.lines().any(|line| line == "done") && said.lines().any(|line| line == "A  other"),
+            "{said}"
+        );
+        assert!(!said.lines().any(|line| [".vscode", ".gitmodules"].contains(&line)), "{said}");
+        assert!(!said.lines().any(|line| line == "outside"), "{said}");
+        // Outside, the same line changes all of them.
+        let outside =
+            place.outside(&format!("rm -rf project; git init -q project; cd project; {change}; ls -A"));
+        for name in [".vscode", ".gitmodules"] {
+            assert!(outside.lines().any(|line| line == name), "{outside}");
+        }
+    }
+}
+
+#[test]
+fn the_broker_ends_stops_and_goes_on_as_the_command_does() {
+    for place in everybody() {
+        let run = |line: &str| place.run(&["--namespaces", "none"], &["sh", "-c", line]);
+        assert_eq!(run("exit 7").code, 7);
+        assert_eq!(run("kill -TERM $$").code, 143);
+        assert_eq!(run("kill -KILL $$").code, 137);
+        let palisade = place.binary().display();
+        let stopped = format!(
+            "set -m; {palisade} run --namespaces none -- sh -c 'echo begins; kill -TSTP $$; echo goes on; exit 3' & \
+             for i in $(seq 200); do jobs %1 | grep -q Stopped && break; sleep 0.05; done; jobs %1 | grep -o Stopped; \
+             kill -CONT %1; wait %1; echo code $?"
+        );
+        let said = place.outside(&format!("bash -c {}", palisade_text::quoted(&stopped)));
+        assert_eq!(said.lines().collect::<Vec<_>>(), ["begins", "Stopped", "goes on", "code 3"]);
+    }
+}
+
+#[test]
+fn the_broker_adopts_orphans_and_ends_them_with_the_command() {
+    for place in everybody() {
+        let line = "sh -c 'sh -c \"echo \\$\\$ >orphan; exec sleep 600\" & while [ ! -s orphan ]; do :; done'; \
+                    echo $PPID; grep PPid: /proc/$(cat orphan)/status";
+        let run = place.run(&["--namespaces", "none"], &["sh", "-c", line]);
+        let (broker, parent) = run.ok().split_once('\n').unwrap();
+        assert_eq!(parent, format!("PPid:\t{broker}"));
+        let orphan = place.read("work/orphan");
+        assert!(!std::path::Path::new(&format!("/proc/{}", orphan.trim())).exists(), "{orphan} lives");
+    }
+}
+
+#[test]
+fn nothing_goes_on_without_launcher_or_broker() {
+    for place in everybody() {
+        for (whom, code) in [("broker", "137"), ("launcher", "137")] {
+            let palisade = place.binary().display();
+            let line = "echo $$ >command; echo $PPID >broker; exec sleep 600";
+            let script = format!(
+                "rm -f command broker; {palisade} run --namespaces none -- sh -c {} & echo $! >launcher; \
+                 for i in $(seq 500); do [ ! -s broker ] || break; sleep 0.02; done; kill -KILL $(cat {whom}); wait $(cat launcher); echo code $?; \
+                 for i in $(seq 200); do [ -e /proc/$(cat command) ] || break; sleep 0.05; done; \
+                 for process in launcher broker command; do [ ! -e /proc/$(cat $process) ] || echo $process lives; done",
+                palisade_text::quoted(line)
+            );
+            let said = place.outside(&script);
+            assert_eq!(said.trim(), format!("code {code}"), "{whom}");
+        }
+    }
+}
+
+/// Changes mode, times and an extended attribute of each file, as far as possible, and prints what the files then have.
+const ATTRIBUTES: &str = r#"
+import os, sys
+def attempt(call, *arguments):
+    try: call(*arguments)
+    except OSError: pass
+for file in sys.argv[2:]:
+    if sys.argv[1] == "change":
+        attempt(os.chmod, file, 0o600)
+        attempt(os.utime, file, (1000, 1000))
+        attempt(os.setxattr, file, "user.palisade", b"x")
+    found = os.stat(file)
+    print(oct(found.st_mode & 0o777), int(found.st_mtime), len(os.listxattr(file)))
+"#;
+
+#[test]
+fn what_is_not_granted_for_writing_keeps_its_attributes() {
+    for place in everybody() {
+        let other = place.write("other", "outside\n").display().to_string();
+        let script = place.write("work/attributes.py", ATTRIBUTES).display().to_string();
+        let palisade = place.binary().display();
+        let files = format!("{other} own");
+        let reset = format!("touch own; chmod 644 own {other}; touch -d @150 own {other}");
+        let inside =
+            format!("{palisade} run --namespaces none -- python3 {script} change {files} >/dev/null");
+        let look = format!("python3 {script} look {files}");
+        let said = place.outside(&format!("{reset}; {inside}; {look}"));
+        assert_eq!(said.lines().collect::<Vec<_>>(), ["0o644 150 0", "0o600 1000 1"], "as inside");
+        let said = place.outside(&format!("python3 {script} change {files}"));
+        assert_eq!(said.lines().collect::<Vec<_>>(), ["0o600 1000 1", "0o600 1000 1"], "as outside");
+    }
+}

@@ -56,7 +56,7 @@ pub use command::{Command, Output};
 pub use error::{Error, PlanningError, StatementError};
 pub use helper::{Helper, HelperError};
 pub use palisade_event::Event;
-pub use palisade_policy::{Limit, NetworkMode, Protect, View};
+pub use palisade_policy::{Guarantee, Limit, NetworkMode, Protect, View};
 pub use palisade_protocol::launch::Answer;
 pub use repository::RepositoryError;
 pub use request::{Application, Request, Subject, Surroundings};

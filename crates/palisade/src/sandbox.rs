@@ -4,7 +4,8 @@
 use crate::command::Prepared;
 use crate::error::StatementError;
 use crate::{Command, Error, Helper, HelperError, PlanningError, Request, Subject, Surroundings};
-use palisade_policy::{Access, LayerPolicy, Limit, NetworkMode, Protect, View};
+use palisade_policy::word::List;
+use palisade_policy::{Access, Guarantee, LayerPolicy, Limit, NetworkMode, Protect, View};
 use palisade_sandbox::plan::planner::Isolation;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -219,7 +220,18 @@ impl Sandbox {
         })
     }
 
-    /// Uses no namespaces, only Landlock and seccomp. Processes that the command starts can outlive it.
+    /// Fails without this guarantee, and goes on without others that this host can't give, as `--require` does.
+    #[must_use]
+    pub fn require(self, guarantee: Guarantee) -> Self {
+        self.state_word("a guarantee", guarantee.name(), |words, at| {
+            words.set_best_effort(true, at);
+            words.add_to(List::Guarantees, guarantee.name(), at)?;
+            Ok(())
+        })
+    }
+
+    /// Uses no namespaces, only Landlock and seccomp. Without protected names, processes that the command starts can
+    /// outlive it.
     #[must_use]
     pub fn without_namespaces(self) -> Self {
         self.change(|state| state.isolation = Isolation::InPlace)

@@ -5,6 +5,7 @@ use palisade_policy::decide::EffectivePath;
 use palisade_policy::{LayerPolicy, Policy, Resolved};
 use palisade_sandbox::error::PlanError;
 use palisade_sandbox::facts::Facts;
+use palisade_sandbox::guarantee;
 use palisade_sandbox::layers::Loaded;
 use palisade_sandbox::layers::packed::Definitions;
 use palisade_sandbox::network::approvals;
@@ -102,7 +103,7 @@ impl Situation {
     pub fn isolation(&self, policy: &Policy) -> Isolation {
         let gives_in = self.facts.purpose == PlanMode::Launch
             && self.isolation == Isolation::Full
-            && policy.best_effort().value
+            && guarantee::accepts_in_place(&policy.required(), self.facts.account.uid == 0)
             && !palisade_sys::probe::user_namespaces_work();
         if gives_in { Isolation::InPlace } else { self.isolation }
     }

@@ -294,6 +294,7 @@ pub(crate) const SECTIONS: &[Section] = &[
             key("gid", Kind::Gid, "The group's number inside."),
             key("cwd", Kind::Cwd, "The working directory inside."),
             key("best_effort", Kind::BestEffort, "Launch even if a guarantee can't be had."),
+            key("require", Kind::List(List::Guarantees), "Guarantees that must hold in any case."),
             key("namespaces", Kind::Switch(Switch::Namespaces), "May make user namespaces of its own."),
             key("datagrams", Kind::Switch(Switch::Datagrams), "May make unix datagram sockets."),
             key("wait", Kind::Choice(Choice::Wait), "When the sandbox ends."),

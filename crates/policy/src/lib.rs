@@ -19,6 +19,7 @@
 //! - [`statement`]: all statements of a policy, each with whether it is in force
 //! - [`decide`]: the decision about a path, with its reasons; precedence is decided only here
 //! - [`rights`]: the rights of a policy as text that can be compared
+//! - [`guarantee`]: what a user can rely on, and which of it a policy requires
 //! - [`hint`]: which option permits what was refused
 //! - [`environment`]: which variables the command inherits
 //! - [`reply`]: made-up results of calls; [`clock`]: the time of day at the start
@@ -37,6 +38,7 @@ pub mod expand;
 pub mod feature;
 mod glob;
 mod grammar;
+pub mod guarantee;
 pub mod hint;
 pub mod launch;
 pub mod layer;
@@ -67,6 +69,7 @@ pub use clock::StartTime;
 pub use condition::{Condition, Fact};
 pub use context::{Application, Context, Directories};
 pub use decide::{Decision, EffectiveGlob, EffectivePath, Protected};
+pub use guarantee::{Guarantee, Required};
 pub use hint::{Hint, Wanted};
 pub use layer::{Layer, Origin, SCHEMA, Sourced, Strength};
 pub use limits::{Amount, Limit};

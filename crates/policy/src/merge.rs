@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::clock::StartTime;
 use crate::context::Context;
 use crate::environment::{EnvironmentRule, Filter};
+use crate::guarantee::{Guarantee, Required};
 use crate::launch::{Hook, MadeFile, When};
 use crate::layer::{Layer, Origin, Sourced, Strength, Tighten, prevailing};
 use crate::limits::{Amount, Limit};
@@ -191,6 +192,17 @@ impl Policy {
     #[must_use]
     pub fn best_effort(&self) -> Sourced<bool> {
         or_built_in(&self.settings.best_effort, false)
+    }
+
+    /// The guarantees without which the launch fails: those that are named, and all others except with
+    /// [`best_effort`](Self::best_effort).
+    #[must_use]
+    pub fn required(&self) -> Required {
+        let named = self.list(List::Guarantees);
+        Required::new(
+            !self.best_effort().value,
+            named.iter().filter_map(|entry| Guarantee::named(&entry.value)),
+        )
     }
 
     /// Whether the command keeps descriptors that are terminals. Yes if no layer states it.
@@ -405,8 +417,13 @@ impl Policy {
     #[must_use]
     pub fn list(&self, list: List) -> Vec<Sourced<String>> {
         let stated = self.settings.lists.iter().filter(|stated| stated.value.0 == list);
+        let stated: Vec<_> = match list {
+            // An administrator's lock must not keep a user from requiring more.
+            List::Guarantees => stated.collect(),
+            _ => open(stated).collect(),
+        };
         let mut out: Vec<Sourced<String>> = Vec::new();
-        for stated in open(stated) {
+        for stated in stated {
             // The order and number of arguments matter; the other lists are sets.
             let ordered = matches!(list, List::Arguments | List::Wrapper);
             if ordered || !out.iter().any(|known| known.value == stated.value.1) {

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::grammar::{Kind, SECTIONS, Section};
+use crate::guarantee::Guarantee;
 use crate::launch::{Capture, When};
 use crate::layer::SCHEMA;
 use crate::limits::Unit;
@@ -142,6 +143,11 @@ fn value(kind: Kind, about: &str) -> Value {
         Kind::List(List::IgnoreExit) => json!({
             "type": "array",
             "items": { "type": "integer", "minimum": 1, "maximum": 255 },
+        }),
+        Kind::List(List::Guarantees) => json!({
+            "type": "array",
+            "items": { "enum": Guarantee::ALL.map(Guarantee::name) },
+            "examples": [["hidden", "no-network"]],
         }),
         Kind::List(list) => json!({
             "type": "array",

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::guarantee::Guarantee;
 use crate::layer::Tighten;
 use crate::pattern::PathPattern;
 use crate::portal;
@@ -339,6 +340,8 @@ pub enum List {
     Libraries,
     /// `filesystem.require`.
     Require,
+    /// `process.require`.
+    Guarantees,
     /// `devices.allow`.
     Devices,
     /// `dbus.see`.
@@ -389,6 +392,7 @@ impl List {
                 (is_bus_rule(text), "a rule `NAME=METHOD@PATH`")
             }
             Self::Portals => return portal::check(text),
+            Self::Guarantees => return Guarantee::check(text),
         };
         if fine { Ok(()) } else { Err(ValueError::Word { text: text.to_owned(), what }) }
     }
@@ -460,6 +464,7 @@ mod tests {
             (List::See, "${id}.x", "--talk=org.x.y"),
             (List::Call, "org.a.B=org.a.B.Call@/org/*", "org.a.B"),
             (List::Portals, "FileChooser", "File Chooser"),
+            (List::Guarantees, "names-protected", "protected"),
             (List::IgnoreExit, "3", "0"),
             (List::IgnoreExit, "255", "256"),
             (List::Programs, "sh", "a/b"),

@@ -15,6 +15,7 @@ pub(crate) mod filter;
 use crate::bus::metadata::RUNTIME;
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
+use crate::guarantee::Demands;
 use crate::layers::session;
 use crate::plan::planner::Isolation;
 use crate::plan::text::Text;
@@ -29,7 +30,7 @@ use address::Address;
 use palisade_policy::environment::Filter as Environment;
 use palisade_policy::portal;
 use palisade_policy::word::{Bus as Wanted, List};
-use palisade_policy::{Context, NetworkMode, Policy};
+use palisade_policy::{Context, Guarantee, NetworkMode, Policy};
 use palisade_sys::landlock::{Handled, Rights, SCOPE_ABSTRACT_SOCKETS};
 use palisade_syscall::{Arch, Rules};
 use rustix::fs::FileType;
@@ -53,7 +54,7 @@ const PLACE: &str = "/.palisade";
 const SIZE: &std::ffi::CStr = c"256k";
 
 impl BusName {
-    const ALL: [Self; 2] = [Self::Session, Self::System];
+    pub(crate) const ALL: [Self; 2] = [Self::Session, Self::System];
 
     const fn variable(self) -> &'static str {
         match self {
@@ -70,7 +71,7 @@ impl BusName {
         })
     }
 
-    fn wanted(self, policy: &Policy) -> Wanted {
+    pub(crate) fn wanted(self, policy: &Policy) -> Wanted {
         match self {
             Self::Session => policy.session_bus().value,
             Self::System => policy.system_bus().value,
@@ -166,6 +167,7 @@ pub(crate) fn resolve(
     policy: &Policy,
     context: &Context,
     isolation: Isolation,
+    demands: &Demands,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Buses, PlanError> {
     let mut buses = Buses::default();
@@ -176,13 +178,9 @@ pub(crate) fn resolve(
             (Wanted::Filtered, Isolation::Full) => buses.filter(bus, facts, policy, context, notes)?,
             (Wanted::Filtered, Isolation::InPlace) => {
                 let reason = "without a mount namespace the command can reach the bus itself";
-                if !policy.best_effort().value {
-                    let guarantee = "the message buses are filtered";
-                    return Err(PlanError::Guarantee { guarantee, reason: reason.to_owned() });
-                }
-                notes.push(Cow::Owned(format!(
-                    "the {bus} isn't filtered, and the command doesn't get its address: {reason}"
-                )));
+                demands.give_up(Guarantee::BusesFiltered, reason, notes, || {
+                    format!("the {bus} isn't filtered, and the command doesn't get its address: {reason}")
+                })?;
             }
         }
     }
@@ -406,6 +404,8 @@ fn proxy(
         group_limits: Vec::new(),
         terminal: false,
         listing: None,
+        names: crate::plan::NameEnforcement::Nobody,
+        lacks: Vec::new(),
         notes: Vec::new(),
     })
 }

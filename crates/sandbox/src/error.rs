@@ -86,6 +86,11 @@ pub enum StartError {
         /// What the kernel said.
         source: Errno,
     },
+    /// Another program's filter has the one listener that the kernel permits.
+    #[error(
+        "can't judge names: another program listens to system calls here already, and the kernel permits one listener"
+    )]
+    Listener,
     /// The launcher can't watch programs start, which it must do to give them another time of day.
     #[error("can't trace programs to give them another time of day: {source}")]
     Watch {
@@ -144,10 +149,11 @@ impl StartError {
         }
     }
 
-    /// Whether a plan made now may succeed where this kept plan has not: a file that it mounts has changed.
+    /// Whether a plan made now may succeed where this kept plan has not: a file that it mounts has changed, or another
+    /// program listens to system calls.
     #[must_use]
     pub const fn is_stale(&self) -> bool {
-        matches!(self, Self::Tree { .. })
+        matches!(self, Self::Tree { .. } | Self::Listener)
     }
 
     /// Whether another plan must be made, because another sandbox has the home: one with an overlay of it.
@@ -268,6 +274,7 @@ impl StartError {
             Step::Descriptors => "close inherited descriptors",
             Step::Privileges => "give up privileges",
             Step::Landlock => "apply Landlock",
+            Step::Filter if source == Errno::BUSY => return Self::Listener,
             Step::Filter => "load the seccomp filter",
             Step::Builder => "finish: the launch was interrupted",
             Step::Watch => return Self::Watch { source },

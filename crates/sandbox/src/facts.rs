@@ -18,12 +18,14 @@ use palisade_host::walk::{self, FileKind, Visit, WalkError};
 use palisade_policy::expand::GlobPattern;
 use palisade_policy::{Application, Directories};
 use rustix::fs::FileType;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
+
+mod broker;
 
 /// What a path leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +96,8 @@ pub struct Facts {
     /// Policy files that were read, in this order.
     policies: RefCell<Vec<PathBuf>>,
     volatile: Cell<bool>,
+    /// Why no broker can judge names here, once asked.
+    broker: OnceCell<Option<&'static str>>,
 }
 
 impl Facts {
@@ -136,6 +140,7 @@ impl Facts {
             variables: RefCell::default(),
             policies: RefCell::default(),
             volatile: Cell::default(),
+            broker: OnceCell::new(),
         })
     }
 

@@ -8,8 +8,10 @@ pub mod replies;
 use crate::error::PlanError;
 use crate::facts::Facts;
 use crate::filter::replies::Answered;
+use crate::guarantee::Demands;
+use crate::plan::NameEnforcement;
 use crate::plan::planner::Isolation;
-use crate::view::protection::{self, NameEnforcement};
+use crate::view::protection;
 use palisade_policy::word::Switch;
 use palisade_policy::{NetworkMode, Policy};
 use palisade_syscall::walls::Wall;
@@ -25,9 +27,17 @@ pub(crate) struct Launch {
 }
 
 /// The calls that the filter passes on for the broker's own purposes.
-pub(crate) fn passed(policy: &Policy, enforcement: NameEnforcement, learn: bool) -> Passed {
+pub(crate) fn passed(
+    policy: &Policy,
+    isolation: Isolation,
+    enforcement: NameEnforcement,
+    learn: bool,
+) -> Passed {
     let datagrams = policy.switch(Switch::Datagrams).value;
     match enforcement {
+        // A container may refuse the call by which the broker would get a socket (`pidfd_getfd`). Without a network the
+        // command has no socket that could be bound or connected.
+        NameEnforcement::Broker if isolation == Isolation::InPlace => Passed::NamesOnly,
         // While a command is being learned the broker judges names, whichever mechanism protects them.
         _ if learn && datagrams => Passed::UsedAndDatagrams,
         _ if learn => Passed::Used,
@@ -57,6 +67,7 @@ pub(crate) fn rules(
         Passed::Used => rules.learned()?,
         Passed::UsedAndDatagrams => rules.learned()?.with_datagrams(),
         Passed::Names => rules.brokered()?,
+        Passed::NamesOnly => rules.brokered_names()?,
         Passed::Datagrams => rules.brokered()?.with_datagrams(),
         Passed::Connections => rules.connecting(),
         Passed::Nothing => rules,
@@ -95,15 +106,15 @@ pub(crate) fn listed(
 /// When no launch with this policy is possible.
 pub fn explained(facts: &Facts, policy: &Policy, isolation: Isolation) -> Result<Rules, PlanError> {
     let mut notes = Vec::new();
-    let best_effort = policy.best_effort().value;
-    let enforcement = protection::enforcement(policy, isolation, best_effort, &mut notes)?;
-    let passed = passed(policy, enforcement, policy.switch(Switch::Trace).value);
+    let demands = Demands::of(policy);
+    let enforcement = protection::enforcement(facts, policy, isolation, &demands, &mut notes)?;
+    let passed = passed(policy, isolation, enforcement, policy.switch(Switch::Trace).value);
     let account = &facts.account;
     let ids = (
         policy.uid().map_or(account.uid, |user| user.value),
         policy.gid().map_or(account.gid, |group| group.value),
     );
-    let answered = Answered::of(policy, isolation, best_effort, &mut notes)?;
+    let answered = Answered::of(policy, isolation, &demands, &mut notes)?;
     let (rules, _stated) = rules(policy, &answered, Launch { isolation, passed, ids })?;
     Ok(answered.last(rules, passed)?.0)
 }
@@ -113,9 +124,9 @@ pub fn explained(facts: &Facts, policy: &Policy, isolation: Isolation) -> Result
 pub fn walls(facts: &Facts, policy: &Policy, isolation: Isolation, call: Syscall) -> Vec<&'static Wall> {
     use palisade_syscall::walls::By;
     let own_namespaces = policy.switch(Switch::Namespaces).value;
-    let enforcement =
-        protection::enforcement(policy, isolation, true, &mut Vec::new()).unwrap_or(NameEnforcement::Nobody);
-    let passed = passed(policy, enforcement, policy.switch(Switch::Trace).value);
+    let enforcement = protection::enforcement(facts, policy, isolation, &Demands::none(), &mut Vec::new())
+        .unwrap_or(NameEnforcement::Nobody);
+    let passed = passed(policy, isolation, enforcement, policy.switch(Switch::Trace).value);
     let stands = |wall: &&Wall| match wall.by {
         By::Broker => passed.has_some(call),
         By::Landlock => facts.landlock.is_some_and(|abi| abi > 0),

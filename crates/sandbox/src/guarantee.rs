@@ -4,104 +4,143 @@
 //! Each guarantee lists the mechanisms that satisfy it, best first, and fails only if the host has none of them.
 //! [`Evidence::gather`] tries mechanisms out. The table in [`evaluate`] is pure, so that a test can evaluate any host.
 
+use crate::error::PlanError;
 use crate::facts::Facts;
+use crate::plan::BusName;
 use palisade_host::cgroup::Cgroups;
 use palisade_host::kernel::{Kernel, Release};
-use palisade_policy::{Limit, NetworkMode, Policy};
+use palisade_policy::word::{Bus as Wanted, Word};
+use palisade_policy::{Limit, NetworkMode, Policy, Protect, Required};
+
+mod held;
+
+pub use held::{Held, held};
+pub use palisade_policy::Guarantee;
 use palisade_sys::probe::{self, Kind, Presence, ProbeError};
 use palisade_text::Show as _;
 use serde::Serialize;
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The oldest kernel that is tested: that of Debian 12.
 pub const OLDEST_KERNEL: (u32, u32) = (6, 1);
 
-/// What a user can rely on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Guarantee {
-    /// A path that isn't granted isn't visible.
-    Hidden,
-    /// A path that isn't granted for writing stays unchanged.
-    Unchanged,
-    /// A file that isn't granted for execution doesn't run.
-    NotExecuted,
-    /// Processes outside can't be seen.
-    ProcessesUnseen,
-    /// Processes outside can't be sent signals.
-    SignalsInside,
-    /// Everything inside ends with the launcher.
-    EndsTogether,
-    /// No data leaves by the network.
-    NoNetwork,
-    /// Only allowed hosts can be reached.
-    HostsFiltered,
-    /// Abstract sockets of the host can't be reached.
-    NoAbstractSockets,
-    /// Dangerous system calls are refused.
-    CallsRefused,
-    /// No process inside can type into the terminal.
-    TerminalSafe,
-    /// A command of root isn't root on the host.
-    RootIsNobody,
-    /// Memory is bounded.
-    MemoryBounded,
-    /// The number of processes is bounded.
-    ProcessesBounded,
+/// The guarantees that a policy demands of a plan, and those that the plan goes without.
+#[derive(Debug)]
+pub(crate) struct Demands {
+    required: Required,
+    given_up: RefCell<Vec<Guarantee>>,
 }
 
-impl Guarantee {
-    /// All of them, in the order of the table.
-    pub const ALL: [Self; 14] = [
-        Self::Hidden,
-        Self::Unchanged,
-        Self::NotExecuted,
-        Self::ProcessesUnseen,
-        Self::SignalsInside,
-        Self::EndsTogether,
-        Self::NoNetwork,
-        Self::HostsFiltered,
-        Self::NoAbstractSockets,
-        Self::CallsRefused,
-        Self::TerminalSafe,
-        Self::RootIsNobody,
-        Self::MemoryBounded,
-        Self::ProcessesBounded,
-    ];
+impl Demands {
+    /// What a policy requires.
+    pub(crate) fn of(policy: &Policy) -> Self {
+        Self { required: policy.required(), given_up: RefCell::default() }
+    }
 
-    /// The guarantee in words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Hidden => "what isn't granted isn't there",
-            Self::Unchanged => "what isn't granted for writing stays as it is",
-            Self::NotExecuted => "what isn't granted for execution doesn't run",
-            Self::ProcessesUnseen => "processes outside can't be seen",
-            Self::SignalsInside => "processes outside can't be sent signals",
-            Self::EndsTogether => "everything inside ends with the launcher",
-            Self::NoNetwork => "nothing leaves by the network",
-            Self::HostsFiltered => "only allowed hosts are reached",
-            Self::NoAbstractSockets => "abstract sockets of the host are out of reach",
-            Self::CallsRefused => "dangerous system calls are refused",
-            Self::TerminalSafe => "nothing is typed into your terminal",
-            Self::RootIsNobody => "a command of root isn't root on the host",
-            Self::MemoryBounded => "memory is bounded",
-            Self::ProcessesBounded => "the number of processes is bounded",
+    /// Nothing.
+    pub(crate) fn none() -> Self {
+        Self { required: Required::none(), given_up: RefCell::default() }
+    }
+
+    /// What is required.
+    pub(crate) const fn required(&self) -> &Required {
+        &self.required
+    }
+
+    /// Goes on without a guarantee. `note` tells the user what isn't guaranteed.
+    ///
+    /// # Errors
+    /// When the policy requires it.
+    pub(crate) fn give_up(
+        &self,
+        guarantee: Guarantee,
+        reason: &str,
+        notes: &mut Vec<Cow<'static, str>>,
+        note: impl FnOnce() -> String,
+    ) -> Result<(), PlanError> {
+        if self.required.has(guarantee) {
+            return Err(self.lacking(guarantee, reason));
+        }
+        self.lose(guarantee);
+        notes.push(Cow::Owned(note()));
+        Ok(())
+    }
+
+    /// Goes on without a guarantee that the user has declined.
+    pub(crate) fn lose(&self, guarantee: Guarantee) {
+        let mut given_up = self.given_up.borrow_mut();
+        if !given_up.contains(&guarantee) {
+            given_up.push(guarantee);
         }
     }
 
-    /// Whether a launch with this policy needs the guarantee.
-    fn is_wanted(self, policy: &Policy, root: bool) -> bool {
-        let limits = policy.limits();
-        match self {
-            Self::NoNetwork => policy.network().value == NetworkMode::None,
-            Self::HostsFiltered => policy.network().value == NetworkMode::Filtered,
-            Self::RootIsNobody => root,
-            Self::MemoryBounded => limits.contains_key(&Limit::Memory),
-            Self::ProcessesBounded => limits.contains_key(&Limit::Processes),
-            _ => true,
+    /// The error of a launch that lacks a guarantee.
+    pub(crate) fn lacking(&self, guarantee: Guarantee, reason: &str) -> PlanError {
+        PlanError::Guarantee {
+            guarantee: guarantee.words(),
+            reason: reason.to_owned(),
+            named: self.required.names(guarantee),
         }
+    }
+
+    /// Goes on without namespaces.
+    ///
+    /// # Errors
+    /// When the policy names a guarantee that only namespaces give.
+    pub(crate) fn stay_in_place(&self, root: bool) -> Result<(), PlanError> {
+        for lost in lost_in_place(root) {
+            if self.required.names(lost) {
+                return Err(self.lacking(lost, "that needs user namespaces"));
+            }
+            self.lose(lost);
+        }
+        Ok(())
+    }
+
+    /// The guarantees that the plan goes without, in the order of the table.
+    pub(crate) fn given_up(&self) -> Vec<Guarantee> {
+        let mut given_up = self.given_up.borrow().clone();
+        given_up.sort_unstable();
+        given_up
+    }
+}
+
+/// Whether a policy accepts a launch without namespaces, on a host that can't make any.
+#[must_use]
+pub fn accepts_in_place(required: &Required, root: bool) -> bool {
+    !lost_in_place(root).into_iter().any(|lost| required.has(lost))
+}
+
+/// What only namespaces guarantee.
+fn lost_in_place(root: bool) -> Vec<Guarantee> {
+    let mut lost = vec![Guarantee::Hidden, Guarantee::ProcessesUnseen, Guarantee::EndsTogether];
+    lost.extend(root.then_some(Guarantee::RootIsNobody));
+    lost
+}
+
+/// Whether a launch with this policy needs the guarantee.
+fn is_wanted(guarantee: Guarantee, policy: &Policy, root: bool) -> bool {
+    let limits = policy.limits();
+    match guarantee {
+        Guarantee::NamesProtected => policy.protect().value != Protect::Off,
+        Guarantee::NoNetwork => policy.network().value == NetworkMode::None,
+        Guarantee::HostsFiltered => policy.network().value == NetworkMode::Filtered,
+        Guarantee::BusesFiltered => {
+            BusName::ALL.iter().any(|bus| matches!(bus.wanted(policy), Wanted::Filtered))
+        }
+        Guarantee::CallsAnswered => {
+            let of_process = policy.word(Word::Release).is_some()
+                || policy.processors().is_some()
+                || policy.time().is_some();
+            of_process || !policy.answers().is_empty()
+        }
+        Guarantee::RootIsNobody => root,
+        Guarantee::MemoryBounded => limits.contains_key(&Limit::Memory),
+        Guarantee::ProcessesBounded => limits.contains_key(&Limit::Processes),
+        _ => true,
     }
 }
 
@@ -163,6 +202,8 @@ pub struct Evidence {
     pub landlock_lacks: Option<String>,
     /// Filters of system calls.
     pub seccomp: Have,
+    /// A broker can judge names.
+    pub judge: Have,
     /// Another user than the caller can be mapped.
     pub other_user: Have,
     /// Owners of files in the working directory can be mapped.
@@ -225,6 +266,7 @@ impl Evidence {
             led: probe::namespace(Kind::Led).into(),
             landlock,
             landlock_lacks,
+            judge: facts.lacks_broker().map_or_else(|| seccomp.clone(), |reason| Have::No(reason.to_owned())),
             seccomp,
             other_user,
             owners,
@@ -307,7 +349,7 @@ pub fn evaluate(policy: &Policy, host: &Evidence) -> Vec<Row> {
         .map(|guarantee| Row {
             guarantee,
             words: guarantee.words(),
-            wanted: guarantee.is_wanted(policy, host.root),
+            wanted: is_wanted(guarantee, policy, host.root),
             mechanisms: mechanisms(guarantee, policy, host),
         })
         .collect()
@@ -350,6 +392,20 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
         Guarantee::Hidden => vec![tree()],
         Guarantee::Unchanged => {
             vec![tree(), landlock("Landlock", "Landlock ABI 3 (6.2)", 3, "6.2")]
+        }
+        Guarantee::NamesProtected => {
+            let need = "seccomp's notifications, and the right to read the memory of descendants";
+            let weaker = Some("names that don't exist can be made");
+            vec![
+                mechanism("broker behind the filter", need, host.judge.clone(), None),
+                Mechanism { name: "mounts over names that exist", weaker, ..tree() },
+            ]
+        }
+        Guarantee::RulesHold | Guarantee::BusesFiltered => vec![tree()],
+        Guarantee::CallsAnswered => {
+            let have = host.users.and(&host.seccomp);
+            let broker = "user namespaces, seccomp's notifications";
+            vec![mechanism("broker behind the filter", broker, have, namespaces.clone())]
         }
         Guarantee::NotExecuted => {
             vec![tree(), landlock("Landlock", "Landlock ABI 1 (5.13)", 1, "5.13")]
@@ -428,6 +484,7 @@ mod tests {
             landlock: 2,
             landlock_lacks: None,
             seccomp: Have::Yes,
+            judge: Have::Yes,
             other_user: no("the caller isn't root"),
             owners: no("the caller isn't root"),
             memory: no("not delegated"),
@@ -457,7 +514,7 @@ mod tests {
         let policy = merge(vec![built_in()]);
         assert_eq!(
             failing(&host, &policy),
-            [Guarantee::Hidden, Guarantee::ProcessesUnseen, Guarantee::EndsTogether]
+            [Guarantee::Hidden, Guarantee::RulesHold, Guarantee::ProcessesUnseen, Guarantee::EndsTogether]
         );
         let rows = evaluate(&policy, &host);
         assert_eq!(

@@ -10,12 +10,13 @@ pub(crate) mod sockets;
 
 use crate::error::PlanError;
 use crate::facts::Facts;
+use crate::guarantee::Demands;
 use crate::plan::planner::Isolation;
 use crate::plan::text::Text;
 use crate::plan::{Filter, Network, Offline, Stored};
 use palisade_host::resolver;
 use palisade_policy::environment::{Filter as Environment, Reason};
-use palisade_policy::{NetworkMode, Policy};
+use palisade_policy::{Guarantee, NetworkMode, Policy};
 use std::borrow::Cow;
 use std::path::Path;
 
@@ -53,19 +54,17 @@ const DIRECT: &str = "localhost,127.0.0.1,::1";
 pub(crate) fn plan(
     policy: &Policy,
     isolation: Isolation,
-    best_effort: bool,
+    demands: &Demands,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Option<Network<'static>>, PlanError> {
     if policy.network().value != NetworkMode::Filtered {
         return Ok(None);
     }
     if isolation == Isolation::InPlace {
-        let guarantee = "only allowed hosts are reached";
-        let reason = "that needs a network namespace".to_owned();
-        if !best_effort {
-            return Err(PlanError::Guarantee { guarantee, reason });
-        }
-        notes.push(Cow::Owned(format!("no host can be reached: {reason}")));
+        let reason = "that needs a network namespace";
+        demands.give_up(Guarantee::HostsFiltered, reason, notes, || {
+            format!("no host can be reached: {reason}")
+        })?;
         return Ok(None);
     }
     let proxy = policy.upstream_proxy().map(|proxy| Text::new(proxy.value.with_credentials())).transpose()?;

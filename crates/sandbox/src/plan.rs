@@ -29,6 +29,7 @@ pub use step::{Bind, Origin, Step};
 use crate::plan::text::Text;
 use palisade_host::birth::Birth;
 use palisade_host::fingerprint::Fingerprint;
+use palisade_policy::Guarantee;
 use palisade_policy::environment::Filter as Environment;
 use palisade_policy::names::NameRules;
 use palisade_policy::word::HomeLock;
@@ -114,6 +115,12 @@ pub struct Plan<'a> {
     /// How its launches are listed while they run; `None`: they are a part of another launch.
     #[serde(borrow)]
     pub listing: Option<Listing<'a>>,
+    /// What protects names.
+    #[serde(default)]
+    pub names: NameEnforcement,
+    /// The guarantees that the policy asks for, or that every launch has by default, and that this launch lacks.
+    #[serde(default)]
+    pub lacks: Vec<Guarantee>,
     /// Notes for the user, such as about a guarantee that is given up on request.
     #[serde(borrow)]
     pub notes: Vec<Cow<'a, str>>,
@@ -145,6 +152,19 @@ pub struct Lifecycle<'a> {
     /// The file to which the output is appended.
     #[serde(borrow)]
     pub log: Option<Text<'a>>,
+}
+
+/// The mechanism that protects names in a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NameEnforcement {
+    /// The broker.
+    Broker,
+    /// Mounts over existing files with protected names.
+    Mounts,
+    /// None: no name is protected, or no tree is writable.
+    #[default]
+    Nobody,
 }
 
 /// A lock that is held while the sandbox lives.

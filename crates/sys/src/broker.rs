@@ -131,6 +131,19 @@ impl Broker {
         self.0.listener.report(u32::try_from(listener).map_err(|_none| Errno::BADF));
     }
 
+    /// Names this process, and ends it with its owner.
+    pub(crate) fn enter_process(&self, owner: i32) -> raw::Result<()> {
+        let _name_is_cosmetic = raw::prctl(libc::PR_SET_NAME, c"palisade-broker".as_ptr() as usize, 0);
+        raw::prctl(libc::PR_SET_DUMPABLE, 0, 0)?;
+        crate::init::die_with_parent()?;
+        if raw::getppid() == owner { Ok(()) } else { Err(Errno::SRCH) }
+    }
+
+    /// Gives up every capability but the one to read undumpable processes, if the caller has that one.
+    pub(crate) fn keep_capabilities(&self) -> raw::Result<()> {
+        raw::keep_capabilities(PTRACE).or_else(|_not_had| raw::keep_capabilities(0))
+    }
+
     /// Makes the stub, a child of the launcher; `born` gets its pid.
     ///
     /// # Safety
@@ -150,6 +163,68 @@ impl Broker {
             )
         }
         .map(drop)
+    }
+}
+
+/// What a broker in a process of its own needs, with everything else given up.
+pub(crate) struct Stand {
+    setup: Arc<Setup>,
+    station: Station,
+}
+
+impl Stand {
+    /// Takes a process's stand: from here on the process has only the broker's descriptors, and `telling`.
+    pub(crate) fn take(broker: &Broker, listener: Fd, telling: Fd) -> raw::Result<Self> {
+        let setup = &broker.0;
+        let mut kept = [-1; KEPT];
+        for (place, fd) in kept.iter_mut().zip([listener, telling].into_iter().chain(setup.descriptors())) {
+            *place = fd;
+        }
+        close_all_but(kept)?;
+        Ok(Self { setup: Arc::clone(setup), station: setup.station(listener)? })
+    }
+
+    /// Answers calls until no process is left that could make one.
+    pub(crate) fn serve(self) {
+        (self.setup.serve)(self.station);
+    }
+}
+
+impl Setup {
+    fn descriptors(&self) -> impl Iterator<Item = Fd> {
+        let own = [self.proc.as_raw_fd(), self.reports.as_raw_fd()].into_iter();
+        own.chain(self.extra.iter().chain(&self.member).chain(&self.given).map(AsRawFd::as_raw_fd))
+    }
+
+    /// Joins the command's control group, and gives up the launcher's secrets and streams. To be called once in a copy
+    /// of the launcher's memory, in which only the kept descriptors are open.
+    fn station(&self, listener: Fd) -> raw::Result<Station> {
+        // The kernel checks the rights of the process that opened the file, so this write is permitted. It must
+        // happen before memory grows and before there are threads.
+        if let Some(member) = &self.member
+            && raw::write(member.as_raw_fd(), b"0") != Ok(1)
+        {
+            return Err(Errno::IO);
+        }
+        // The launcher's secrets are in this copy of its memory, too.
+        // SAFETY: needed to overwrite them. Sound: the fork has memory and one thread of its own, and
+        // what is served from here on was prepared without references to the environment.
+        unsafe { crate::process::wipe_environment() };
+        for stream in 0..3 {
+            if raw::open(c"/dev/null", libc::O_RDWR)? != stream {
+                return Err(Errno::BADF);
+            }
+        }
+        // SAFETY: needed to own what was kept open. Sound: the numbers are open in this process's
+        // own table, and this copy of the setup, which owns most of them too, is never dropped.
+        let owned = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Station {
+            listener: owned(listener).into(),
+            proc: owned(self.proc.as_raw_fd()),
+            reports: owned(self.reports.as_raw_fd()),
+            extra: self.extra.as_ref().map(|extra| owned(extra.as_raw_fd())),
+            given: self.given.iter().map(|given| owned(given.as_raw_fd())).collect(),
+        })
     }
 }
 
@@ -200,9 +275,7 @@ fn prepare(setup: &Setup) -> raw::Result<Fd> {
     let listener = setup.listener.wait(lost)?;
     let listener = i32::try_from(listener).unwrap_or(-1);
     let mut kept = [-1; KEPT];
-    let own = [listener, setup.proc.as_raw_fd(), setup.reports.as_raw_fd()];
-    let others = setup.extra.iter().chain(&setup.member).chain(&setup.given).map(AsRawFd::as_raw_fd);
-    for (place, fd) in kept.iter_mut().zip(own.into_iter().chain(others)) {
+    for (place, fd) in kept.iter_mut().zip(std::iter::once(listener).chain(setup.descriptors())) {
         *place = fd;
     }
     close_all_but(kept)?;
@@ -210,7 +283,7 @@ fn prepare(setup: &Setup) -> raw::Result<Fd> {
 }
 
 /// How many descriptors the stub keeps open at most.
-const KEPT: usize = 5 + MOST_GIVEN;
+const KEPT: usize = 6 + MOST_GIVEN;
 
 struct Stub<'s> {
     listener: Fd,
@@ -273,34 +346,10 @@ impl Stub<'_> {
         if prepared.is_err() || raw::getppid() != stub {
             raw::exit(1);
         }
-        // The kernel checks the rights of the process that opened the file, so this write is permitted. It must
-        // happen before memory grows and before there are threads.
-        if let Some(member) = &self.setup.member
-            && raw::write(member.as_raw_fd(), b"0") != Ok(1)
-        {
-            raw::exit(1);
+        match self.setup.station(self.listener) {
+            Ok(station) => (self.setup.serve)(station),
+            Err(_errno) => raw::exit(1),
         }
-        // The launcher's secrets are in this copy of its memory, too.
-        // SAFETY: needed to overwrite them. Sound: the fork has memory and one thread of its own, and
-        // what is served from here on was prepared without references to the environment.
-        unsafe { crate::process::wipe_environment() };
-        for stream in 0..3 {
-            if raw::open(c"/dev/null", libc::O_RDWR) != Ok(stream) {
-                raw::exit(1);
-            }
-        }
-        // SAFETY: needed to own what was kept open. Sound: the numbers are open in this process's
-        // own table, and this copy of the setup, which owns most of them too, is never dropped.
-        let owned = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
-        let setup = self.setup;
-        let station = Station {
-            listener: owned(self.listener).into(),
-            proc: owned(setup.proc.as_raw_fd()),
-            reports: owned(setup.reports.as_raw_fd()),
-            extra: setup.extra.as_ref().map(|extra| owned(extra.as_raw_fd())),
-            given: setup.given.iter().map(|given| owned(given.as_raw_fd())).collect(),
-        };
-        (setup.serve)(station);
         raw::exit(0)
     }
 }

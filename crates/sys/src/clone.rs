@@ -161,6 +161,23 @@ pub(crate) unsafe fn sharing_memory_with_descriptor(
     unsafe { on_stack(&arguments, entry, argument) }
 }
 
+/// As [`sharing_memory`] with `CLONE_VFORK`, by `clone(2)`, which also works where containers refuse `clone3(2)`.
+///
+/// # Safety
+/// As for [`sharing_memory`].
+pub(crate) unsafe fn sharing_memory_until_exec(
+    flags: i32,
+    exit_signal: i32,
+    stack: *mut Stack,
+    entry: Entry,
+    argument: *mut c_void,
+) -> Result<i32> {
+    let flags = (flags | libc::CLONE_VM | libc::CLONE_VFORK | exit_signal).cast_unsigned() as usize;
+    let top = stack as usize + Stack::SIZE;
+    // SAFETY: as promised by the caller.
+    unsafe { enter(CLONE, [flags, top, 0], entry, argument) }
+}
+
 /// As [`sharing_memory`], by `clone(2)`, which also works where containers refuse `clone3(2)`. The kernel sets `held`
 /// to 0 when the child stops using this process's memory, because it has executed a program or ended.
 ///

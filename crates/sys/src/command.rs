@@ -100,7 +100,10 @@ pub(crate) fn become_command(shared: &mut Shared<'_>) -> Failure {
 fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
     let launch = shared.launch;
     let command = &launch.command;
-    if launch.namespaces == Namespaces::default() {
+    if shared.below_broker {
+        // The broker is this process's parent: without it no call of this process is answered.
+        crate::init::die_with_parent().map_err(at(Step::Broker))?;
+    } else if launch.namespaces == Namespaces::default() {
         // Without namespaces there was no builder, so no process has run the operations yet.
         let mut progress = Progress::new(launch.landlock.as_ref()).map_err(at(Step::Ruleset))?;
         for (index, operation) in launch.operations.iter().enumerate() {
@@ -109,14 +112,8 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
         shared.progress = Some(progress);
         shared.stamps.mounts = shared.stamp();
     }
-    match command.place {
-        Place::Launcher => {}
-        Place::Group => raw::setpgid(0, 0).map_err(at(Step::ProcessGroup))?,
-        Place::Session => raw::setsid().map_err(at(Step::ProcessGroup))?,
-    }
-    if let Some(terminal) = command.terminal {
-        // All signals are blocked here, SIGTTOU included, so a background group may do this.
-        raw::set_foreground_group(terminal, raw::getpid()).map_err(at(Step::ProcessGroup))?;
+    if !shared.below_broker {
+        take_place(command).map_err(at(Step::ProcessGroup))?;
     }
     for &group in command.join {
         // 0 stands for the writing process, whatever its number is in each PID namespace.
@@ -149,6 +146,20 @@ fn prepare(shared: &mut Shared<'_>) -> Result<(), Failure> {
     }
     shared.stamps.filter = shared.stamp();
     Ok(())
+}
+
+/// Gives the calling process its group or session, and the terminal to its group.
+pub(crate) fn take_place(command: &Command<'_>) -> Result<(), Errno> {
+    match command.place {
+        Place::Launcher => {}
+        Place::Group => raw::setpgid(0, 0)?,
+        Place::Session => raw::setsid()?,
+    }
+    match command.terminal {
+        // All signals are blocked here, SIGTTOU included, so a background group may do this.
+        Some(terminal) => raw::set_foreground_group(terminal, raw::getpid()),
+        None => Ok(()),
+    }
 }
 
 /// Puts the calling process into the command's Landlock domain.
@@ -184,12 +195,17 @@ fn be_watched() -> Result<(), Errno> {
 /// Gives up all capabilities, so that no exec can gain one.
 fn give_up_privileges() -> Result<(), Errno> {
     // The bounding set first: shrinking it takes a capability.
+    empty_bounding_set();
+    raw::drop_capabilities()?;
+    raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).map(drop)
+}
+
+/// As far as the caller may.
+pub(crate) fn empty_bounding_set() {
     let mut capability = 0;
     while raw::prctl(libc::PR_CAPBSET_DROP, capability, 0).is_ok() {
         capability += 1;
     }
-    raw::drop_capabilities()?;
-    raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).map(drop)
 }
 
 /// Tries the candidates as a search of `PATH` does: it skips missing files, and remembers the error of a file that is

@@ -25,6 +25,7 @@ use crate::broker;
 use crate::builder::build;
 use crate::clone::{self, Stack, Stacks};
 use crate::command;
+use crate::in_place;
 pub(crate) use crate::init::Assignment;
 use crate::init::Meeting;
 use crate::landlock::Handled;
@@ -117,7 +118,7 @@ pub struct Launch<'a> {
     pub landlock: Option<Handled>,
     /// What to start.
     pub command: Command<'a>,
-    /// The broker, which answers the calls that the filter passes on. Needs namespaces.
+    /// The broker, which answers the calls that the filter passes on.
     pub broker: Option<&'a Broker>,
     /// The process that mounts masks again after a file was replaced. Needs namespaces.
     pub refresher: Option<&'a MaskRefresher>,
@@ -226,8 +227,11 @@ pub struct Stamps {
 /// A command that runs.
 #[derive(Debug)]
 pub struct Started {
-    /// The command, a child of the caller.
+    /// The command, a child of the caller. Without namespaces and with a broker: the broker, which is the command's parent
+    /// and ends as the command does.
     pub command: i32,
+    /// The process that executes the command.
+    pub executing: i32,
     /// PID 1 of the sandbox, a child of the caller; when it dies everything inside does.
     pub init: Option<i32>,
     /// Init lives as long as this is open.
@@ -260,6 +264,11 @@ impl core::fmt::Debug for Memory {
 }
 
 impl Memory {
+    /// For a launch in which no process but the command has used the launcher's memory.
+    pub(crate) const fn of_stacks(stacks: Stacks) -> Self {
+        Self { active: None, _stacks: stacks, _broker: None, _refresher: None }
+    }
+
     /// Runs `wait`, which may only wait. A broker may be forked from this process's memory meanwhile, so `wait` must
     /// not allocate or hold a lock.
     pub fn while_resting<T>(&self, wait: impl FnOnce() -> T) -> T {
@@ -290,6 +299,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) refresher: i32,
     /// The builder has done its part, and the command has executed or exited.
     pub(crate) built: bool,
+    /// The command is the child of the broker, which has built what there is to build.
+    pub(crate) below_broker: bool,
 }
 
 impl Shared<'_> {
@@ -328,10 +339,11 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         stub: 0,
         refresher: 0,
         built: false,
+        below_broker: false,
     };
     shared.stamps.start = shared.stamp();
     if launch.namespaces == Namespaces::default() {
-        return start_in_place(&mut shared, stacks);
+        return in_place::start(&mut shared, stacks);
     }
 
     let (inner, outer) = rustix::net::socketpair(
@@ -428,10 +440,14 @@ pub fn start(launch: &Launch<'_>, provide: Option<Provide<'_>>) -> Result<Starte
         if reaped.is_none() {
             let _reaped = crate::wait::blocking(builder);
         }
+        // The builder has made the memory that it shares undumpable. An undumpable process can't try again: its files in
+        // `/proc` aren't its own.
+        let _tried_once = raw::prctl(libc::PR_SET_DUMPABLE, 1, 0);
         return Err(failure);
     }
     Ok(Started {
         command: shared.command,
+        executing: shared.command,
         init: Some(shared.init),
         lifeline: Some(outer),
         stamps: shared.stamps,
@@ -468,40 +484,9 @@ pub fn replace(launch: &Launch<'_>) -> Failure {
         stub: 0,
         refresher: 0,
         built: false,
+        below_broker: false,
     };
     command::become_command(&mut shared)
-}
-
-/// Starts a command without namespaces: there is no tree to build, and the command restricts itself.
-fn start_in_place(shared: &mut Shared<'_>, stacks: Stacks) -> Result<Started, Failure> {
-    let stack = shared.command_stack;
-    // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stack outlive
-    // the child's use of them because VFORK suspends this thread until exec or exit.
-    let pid = unsafe {
-        clone::sharing_memory(
-            libc::CLONE_VFORK,
-            libc::SIGCHLD,
-            stack,
-            command::restrict_and_exec,
-            (&raw mut *shared).cast(),
-        )
-    }
-    .map_err(at(Step::Fork))?;
-    shared.stamps.exec = shared.stamp();
-    if let Some(failure) = shared.failure {
-        let _reaped = crate::wait::blocking(pid);
-        return Err(failure);
-    }
-    Ok(Started {
-        command: pid,
-        init: None,
-        lifeline: None,
-        stamps: shared.stamps,
-        builder: None,
-        stub: None,
-        refresher: None,
-        memory: Memory { active: None, _stacks: stacks, _broker: None, _refresher: None },
-    })
 }
 
 /// The privileged launcher's part: the maps.

@@ -34,6 +34,7 @@ mod builder;
 mod clone;
 mod command;
 mod entry;
+mod in_place;
 mod init;
 mod netlink;
 mod raw;

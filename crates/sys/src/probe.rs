@@ -250,6 +250,39 @@ pub fn user_namespaces_work() -> bool {
     works(Kind::Mount)
 }
 
+/// Whether a filter of the caller can have a listener. The kernel permits one listener for all filters of a process.
+/// `Absent` with `EBUSY`: a filter that the caller has inherited has it.
+///
+/// # Errors
+/// When an operation fails for a reason that has nothing to do with the feature.
+pub fn listener() -> Result<Presence, ProbeError> {
+    const LISTEN: &str = "listen to system calls";
+    let failed = |action| move |errno| ProbeError { action, errno };
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(failed("make a pipe"))?;
+    let answer = writer.as_raw_fd();
+    // SAFETY: needed because a filter can't be removed from a process. Sound: the child uses raw calls only and doesn't
+    // return.
+    let child = match unsafe { clone::forking(0, libc::SIGCHLD) } {
+        Ok(Some(child)) => child,
+        Ok(None) => {
+            let listening = raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0)
+                .and_then(|_| crate::seccomp::install_with_listener(&crate::seccomp::ALLOW));
+            tell(answer, listening.map_or_else(|errno| [1, errno.raw_os_error()], |_listener| [0, 0]))
+        }
+        Err(errno) => return Err(ProbeError { action: "make a process", errno }),
+    };
+    drop(writer);
+    let told = listen(&reader);
+    let _reaped = wait::blocking(child);
+    match told.map_err(failed("read the result of a probe's process"))? {
+        [0, _] => Ok(Presence::Present),
+        [_, errno] => match Errno::from_raw_os_error(errno) {
+            errno @ Errno::BUSY => Ok(Presence::Absent { action: LISTEN, errno }),
+            errno => judge(LISTEN, errno),
+        },
+    }
+}
+
 /// Whether the owners of files at `path` can be mapped on a mount of it, which takes a privileged
 /// caller and a file system that can.
 ///
@@ -321,6 +354,13 @@ mod tests {
             let answer = namespace(kind);
             assert!(answer.is_ok(), "{kind:?}: {answer:?}");
         }
+    }
+
+    #[test]
+    fn a_listener_can_be_had_here() {
+        assert_eq!(listener(), Ok(Presence::Present));
+        // It was another process's.
+        assert_eq!(listener(), Ok(Presence::Present));
     }
 
     #[test]

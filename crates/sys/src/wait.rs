@@ -67,6 +67,20 @@ pub fn any() -> Result<(i32, Change), Errno> {
     Ok((i32::try_from(pid).unwrap_or(0), Change::from_status(status)))
 }
 
+/// A child that has changed since the last call, stops included; `None`: no other child has.
+///
+/// # Errors
+/// `ECHILD` if the caller has no child.
+pub(crate) fn poll_any() -> Result<Option<(i32, Change)>, Errno> {
+    let mut status = 0i32;
+    let options = libc::WNOHANG | libc::WUNTRACED;
+    // SAFETY: needed because rustix reports less. Sound: the kernel writes one int to `status`.
+    let pid = unsafe {
+        raw::syscall(libc::SYS_wait4, [raw::arg(-1), &raw mut status as usize, raw::arg(options), 0, 0, 0])
+    }?;
+    Ok((pid != 0).then(|| (i32::try_from(pid).unwrap_or(0), Change::from_status(status))))
+}
+
 /// What happened to `pid` since the last call, stops and continuations included.
 ///
 /// # Errors

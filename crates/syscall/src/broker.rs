@@ -88,6 +88,8 @@ pub struct Server {
     pub umask: u32,
     /// The launcher's session: processes in it have the launcher's terminal.
     pub session: u32,
+    /// The command is in the host's tree: no mount keeps what Landlock doesn't restrict.
+    pub in_place: bool,
     /// Also report to the launcher what the command uses. The filter is then that of
     /// [`Rules::learned`](crate::Rules::learned).
     pub learn: bool,
@@ -116,6 +118,10 @@ struct Shared {
     being_written: written::BeingWritten,
     umask: u32,
     session: u32,
+    in_place: bool,
+    /// Each thread can have a working directory and a umask of its own. Not where a container refuses `unshare`: one
+    /// thread does all the work then.
+    apart: bool,
     terminal: Option<OwnedFd>,
     observer: Option<observe::Observer>,
     judge: Option<unlearned::Judge>,
@@ -155,6 +161,10 @@ impl Server {
         let Station { listener, proc, reports, extra: terminal, given } = station;
         // Older kernels lack this flag. Answers are slower then.
         let _slower_without = listener.wake_synchronously();
+        let apart = match palisade_sys::process::own_directory_and_mask() {
+            Err(Errno::PERM) => false,
+            own => own.map(|()| true)?,
+        };
         let shared = Arc::new(Shared {
             listener,
             workers: workers::Workers::default(),
@@ -171,6 +181,8 @@ impl Server {
             being_written: written::BeingWritten::default(),
             umask: self.umask,
             session: self.session,
+            in_place: self.in_place,
+            apart,
             terminal,
             observer: self.learn.then(observe::Observer::default),
             judge: self.unlearned.clone().or_else(|| self.asked()).map(unlearned::Judge::new),
@@ -206,9 +218,11 @@ struct Worker<'s> {
 
 impl Shared {
     /// Prepares the calling thread for work. The thread gets its own working directory (the list of the broker's
-    /// descriptors) and its own umask. It shares neither with other threads.
+    /// descriptors) and its own umask. It shares neither with other threads, if they can be apart.
     fn own_directory(&self) -> Result<(), Errno> {
-        palisade_sys::process::own_directory_and_mask()?;
+        if self.apart {
+            palisade_sys::process::own_directory_and_mask()?;
+        }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let descriptors = rustix::fs::openat(&self.proc, "self/fd", flags, Mode::empty())?;
         rustix::process::fchdir(&descriptors)
@@ -265,7 +279,9 @@ enum Outcome {
 impl<'s> Worker<'s> {
     /// Call this in a thread that has a working directory and a umask of its own.
     fn new(shared: &'s Arc<Shared>) -> Self {
-        let _before = rustix::process::umask(Mode::from_raw_mode(shared.umask));
+        if shared.apart {
+            let _before = rustix::process::umask(Mode::from_raw_mode(shared.umask));
+        }
         Self {
             shared,
             umask: core::cell::Cell::new(shared.umask),

@@ -6,6 +6,11 @@ use serde::{Deserialize, Serialize};
 use crate::rules::{BROKER_LIST, DATAGRAM_LIST, LEARN_LIST};
 use crate::{Action, Arch, Call, Rule, Syscall};
 
+/// Whether a call of the broker's list is about sockets.
+pub(crate) fn is_of_sockets(call: Syscall) -> bool {
+    ["bind", "connect", "getpeername", "getsockname", "socket", "socketpair"].contains(&call.name())
+}
+
 /// Which calls a filter passes on to a broker, by the sets of rules that were added.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -17,6 +22,8 @@ pub enum Passed {
     Connections,
     /// Those of `Rules::brokered`.
     Names,
+    /// Those of `Rules::brokered` that aren't about sockets.
+    NamesOnly,
     /// Those of `Rules::brokered` and of `Rules::with_datagrams`.
     Datagrams,
     /// Those of `Rules::learned`.
@@ -29,7 +36,7 @@ impl Passed {
     /// Whether the broker judges names.
     #[must_use]
     pub const fn names(self) -> bool {
-        matches!(self, Self::Names | Self::Datagrams | Self::Used | Self::UsedAndDatagrams)
+        matches!(self, Self::Names | Self::NamesOnly | Self::Datagrams | Self::Used | Self::UsedAndDatagrams)
     }
 
     /// Whether unix datagram sockets may be made.
@@ -54,7 +61,14 @@ impl Passed {
     fn rules(self, call: Syscall) -> impl Iterator<Item = &'static Rule> {
         let (names, used) = (self.names(), matches!(self, Self::Used | Self::UsedAndDatagrams));
         let lists = [
-            (&BROKER_LIST, names || self == Self::Connections && call.name() == "connect"),
+            (
+                &BROKER_LIST,
+                match self {
+                    Self::Connections => call.name() == "connect",
+                    Self::NamesOnly => !is_of_sockets(call),
+                    _ => names,
+                },
+            ),
             (&DATAGRAM_LIST, self.datagrams()),
             (&LEARN_LIST, used),
         ];

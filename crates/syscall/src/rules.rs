@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::passed::is_of_sockets;
 use crate::reply::LOADING;
 use crate::{Arch, Error, Numbers, Syscall};
 
@@ -335,7 +336,19 @@ impl Rules {
     ///
     /// # Errors
     /// [`Error::PastTheBroker`] if an allowed call could bypass the broker.
-    pub fn brokered(mut self) -> Result<Self, Error> {
+    pub fn brokered(self) -> Result<Self, Error> {
+        self.judged_by_broker(|_every_call| true)
+    }
+
+    /// As [`brokered`](Self::brokered), without the calls about sockets, which stay as they are.
+    ///
+    /// # Errors
+    /// As [`brokered`](Self::brokered).
+    pub fn brokered_names(self) -> Result<Self, Error> {
+        self.judged_by_broker(|call| !is_of_sockets(call))
+    }
+
+    fn judged_by_broker(mut self, is_passed: impl Fn(Syscall) -> bool) -> Result<Self, Error> {
         for name in PAST_THE_BROKER {
             let call: Syscall = name.parse()?;
             let rules = self.of(call);
@@ -345,7 +358,7 @@ impl Rules {
                 return Err(Error::PastTheBroker { name });
             }
         }
-        for (call, rule) in BROKER_LIST.iter() {
+        for (call, rule) in BROKER_LIST.iter().filter(|(call, _rule)| is_passed(*call)) {
             self.add(*call, rule.clone());
         }
         Ok(self)

@@ -59,6 +59,7 @@ pub(crate) fn prepare<'p>(
     let told_to_it = told.clone().into_owned();
     let command = Filter(Cow::Owned(plan.filter.0.to_vec()));
     let learn = told.learn;
+    let in_place = plan.namespaces.is_empty();
     let given = given(told)?;
     let answers = told.answers.as_ref();
     let answers = answers.map(|answers| answers.told(plan.hostname.as_ref().map(|name| name.as_bytes())));
@@ -77,6 +78,7 @@ pub(crate) fn prepare<'p>(
             filter,
             umask,
             session,
+            in_place,
             learn,
             unlearned,
             answers: answers.clone(),

@@ -228,7 +228,10 @@ fn apply(
     let limits: Vec<Limit> =
         plan.limits.iter().map(|limit| Limit { resource: limit.resource, value: [limit.value; 2] }).collect();
 
-    let replace = invocation.may_replace && plan.namespaces.is_empty() && plan.group_limits.is_empty();
+    let replace = invocation.may_replace
+        && plan.namespaces.is_empty()
+        && plan.group_limits.is_empty()
+        && plan.broker.is_none();
     if !replace {
         proc_is_ours()?;
     }
@@ -330,9 +333,9 @@ fn apply(
     let private = Private::take(plan, given.kept());
     let stamps = started.stamps;
     // Written while the command already runs, but before `Started` is reported: a reader of that event finds the entry.
-    let entry = list(started.command, started.init, false);
+    let entry = list(started.executing, started.init, false);
     let entry = told(entry, tell);
-    tell(LaunchEvent::Started(Running { pid: started.command, init: started.init }, invocation.number));
+    tell(LaunchEvent::Started(Running { pid: started.executing, init: started.init }, invocation.number));
     let children = Children::of(&started);
     let gateway = Gateway::of(plan, network.as_ref(), publish, &started, invocation.serve_network, tell);
     let mut state = SupervisorState::of(&started, receiver.as_ref(), buses, gateway, invocation.parent);

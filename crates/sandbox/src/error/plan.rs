@@ -245,6 +245,8 @@ pub enum PlanError {
         guarantee: &'static str,
         /// What is missing.
         reason: String,
+        /// The policy requires it by name, so that `best_effort` doesn't help.
+        named: bool,
     },
     /// An argument names a link that leads out of the paths of this launch.
     #[error(
@@ -379,6 +381,9 @@ impl PlanError {
                 format!("palisade check {}", quoted(&file.to_string_lossy()))
             }
             Self::Limit { .. } => "palisade run --best-effort …   # without that limit".to_owned(),
+            Self::Guarantee { named: true, .. } => {
+                "palisade doctor   # shows what this host lacks".to_owned()
+            }
             Self::Guarantee { .. } => {
                 "palisade doctor   # shows what this host lacks; --best-effort goes on without".to_owned()
             }

@@ -405,7 +405,8 @@ fn compare(all: &[Stated], kind: Kind, told: bool, mut seed: u64) -> Result<(), 
         Kind::Unprotected => (Isolation::Full, Passed::Nothing),
         Kind::InPlace => (Isolation::InPlace, Passed::Nothing),
     };
-    let answered = Answered::of(&policy, isolation, true, &mut Vec::new()).unwrap();
+    let answered =
+        Answered::of(&policy, isolation, &crate::guarantee::Demands::none(), &mut Vec::new()).unwrap();
     let (rules, _) = rules(&policy, &answered, Launch { isolation, passed, ids: (USER, GROUP) }).unwrap();
     let (rules, _) = answered.last(rules, passed).unwrap();
     let rules = if told { rules.telling() } else { rules };

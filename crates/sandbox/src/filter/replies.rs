@@ -3,13 +3,14 @@
 //! instructions for the broker.
 
 use crate::error::PlanError;
+use crate::guarantee::Demands;
 use crate::plan::planner::Isolation;
 use crate::plan::text::Text;
 use crate::plan::{Instead, Open, SyscallReplies};
 use crate::view::tree::Tree;
 use palisade_policy::reply::{Action as Stated, Question};
 use palisade_policy::word::Word;
-use palisade_policy::{Layer, Origin, Policy, Sourced, SyscallReply};
+use palisade_policy::{Guarantee, Layer, Origin, Policy, Sourced, SyscallReply};
 use palisade_sys::landlock::Rights;
 use palisade_sys::launch::MOST_GIVEN;
 use palisade_syscall::broker::replies::{Made, PolicyReply};
@@ -88,7 +89,7 @@ impl Answered {
     pub(crate) fn of(
         policy: &Policy,
         isolation: Isolation,
-        best_effort: bool,
+        demands: &Demands,
         notes: &mut Vec<Cow<'static, str>>,
     ) -> Result<Self, PlanError> {
         let mut out = Self {
@@ -111,13 +112,9 @@ impl Answered {
         }
         if isolation == Isolation::InPlace && out.is_brokered() {
             let reason = "without namespaces no process can receive the system calls";
-            if !best_effort {
-                let guarantee = "calls are answered as the policy says";
-                return Err(PlanError::Guarantee { guarantee, reason: reason.to_owned() });
-            }
-            notes.push(Cow::Owned(format!(
-                "calls that the policy asks about or answers fail with EPERM: {reason}"
-            )));
+            demands.give_up(Guarantee::CallsAnswered, reason, notes, || {
+                format!("calls that the policy asks about or answers fail with EPERM: {reason}")
+            })?;
             // No user can allow the call, so it is refused. A call with a stated result isn't made either.
             for (_, rule) in out.rules.iter_mut().filter(|(_, rule)| rule.action == Action::Notify) {
                 rule.action = Action::Errno(Errno::EPERM);
@@ -159,6 +156,7 @@ impl Answered {
             return Err(PlanError::Guarantee {
                 guarantee: "the command gets all descriptors that the policy gives",
                 reason,
+                named: false,
             });
         }
         Ok(())

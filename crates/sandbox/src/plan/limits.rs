@@ -3,19 +3,20 @@
 
 use crate::apply::cgroup;
 use crate::error::PlanError;
+use crate::guarantee::Demands;
 use crate::plan::planner::Isolation;
 use crate::plan::{GroupLimit, Limit};
-use palisade_policy::{Amount, Limit as Wanted, Policy};
+use palisade_policy::{Amount, Guarantee, Limit as Wanted, Policy};
 use std::borrow::Cow;
 
 /// `RLIMIT_*` in the kernel's numbers for x86-64 and aarch64.
-const NPROC: u32 = 6;
+pub(crate) const NPROC: u32 = 6;
 
 /// Plans the policy's limits.
 pub(crate) fn plan(
     policy: &Policy,
     isolation: Isolation,
-    best_effort: bool,
+    demands: &Demands,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(Vec<Limit>, Vec<GroupLimit>), PlanError> {
     let mut limits = Vec::new();
@@ -31,9 +32,9 @@ pub(crate) fn plan(
             Wanted::LockedMemory => 8,
             Wanted::AddressSpace => 9,
             Wanted::Memory | Wanted::Processes => {
-                let limit = match wanted {
-                    Wanted::Memory => GroupLimit::Memory(value),
-                    _ => GroupLimit::Processes(value),
+                let (limit, guarantee) = match wanted {
+                    Wanted::Memory => (GroupLimit::Memory(value), Guarantee::MemoryBounded),
+                    _ => (GroupLimit::Processes(value), Guarantee::ProcessesBounded),
                 };
                 match cgroup::place(limit) {
                     Ok(_now) => groups.push(limit),
@@ -45,7 +46,11 @@ pub(crate) fn plan(
                     {
                         limits.push(Limit { resource: NPROC, value });
                     }
-                    Err(reason) if best_effort => {
+                    Err(reason) if demands.required().names(guarantee) => {
+                        return Err(demands.lacking(guarantee, &reason.to_string()));
+                    }
+                    Err(reason) if !demands.required().has(guarantee) => {
+                        demands.lose(guarantee);
                         notes.push(Cow::Owned(format!("can't limit {wanted}: {reason}")));
                     }
                     Err(reason) => return Err(PlanError::Limit { limit: wanted, reason }),

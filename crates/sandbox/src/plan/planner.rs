@@ -6,16 +6,18 @@ use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
 use crate::filter::replies::{self, Answered};
 use crate::filter::{self, calls};
+use crate::guarantee::Demands;
 use crate::layers::session;
 use crate::network;
 use crate::plan::limits;
 use crate::plan::text::Text;
 use crate::plan::{
-    Filter, Identity, IdentityKind, Landlock, Listing, Namespace, Origin, PROGRAM, Pin, Plan, SCHEMA, Step,
+    Filter, Identity, IdentityKind, Landlock, Listing, NameEnforcement, Namespace, Origin, PROGRAM, Pin,
+    Plan, SCHEMA, Step,
 };
 use crate::view::USERS;
 use crate::view::caches::Caches;
-use crate::view::protection::{self, NameEnforcement};
+use crate::view::protection;
 use crate::view::resources::Resources;
 use crate::view::tree::{Show, Tree, relative};
 use crate::view::{self, closure, in_place, mounts};
@@ -23,7 +25,7 @@ use palisade_host::needs::More;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::word::{Switch, SyscallMode};
-use palisade_policy::{Context, Grant, Layer, NetworkMode, Policy, View};
+use palisade_policy::{Context, Grant, Guarantee, Layer, NetworkMode, Policy, View};
 use palisade_sys::landlock::{Handled, Rights};
 use palisade_syscall::broker::own_filter_with_clock;
 use palisade_syscall::{Arch, Passed};
@@ -105,7 +107,10 @@ fn plan(
 ) -> Result<Plan<'static>, PlanError> {
     let context = context(facts, project);
     let resolved = policy.resolve(&context)?;
-    let best_effort = policy.best_effort().value;
+    let demands = Demands::of(policy);
+    if isolation == Isolation::InPlace {
+        demands.stay_in_place(facts.account.uid == 0)?;
+    }
     let mut notes = Vec::new();
     // Shipped rules are for any host. If some of them don't apply here, the user needs no note.
     let own = resolved.skipped().iter().filter(|(rule, _)| rule.origin.layer > Layer::Distribution);
@@ -123,24 +128,25 @@ fn plan(
 
     let network = policy.network().value;
     policy.variables().iter().for_each(|variable| facts.depends_on_variable(variable));
-    let buses = bus::resolve(facts, policy, &context, isolation, &mut notes)?;
+    let buses = bus::resolve(facts, policy, &context, isolation, &demands, &mut notes)?;
     let resources = Resources { policy, context: &context, isolation, buses: &buses };
     resources.check_required(facts)?;
     let shows_cwd = policy.switch(Switch::WorkingDirectory).value;
     let grants = grants(facts, &resolved, shows_cwd, &mut notes)?;
     let identity = identity(facts, policy, isolation, &grants.paths, &mut notes);
-    let enforcement = protection::enforcement(policy, isolation, best_effort, &mut notes)?;
+    let enforcement = protection::enforcement(facts, policy, isolation, &demands, &mut notes)?;
     let (steps, directory) = match isolation {
         Isolation::Full => tree(facts, &resources, &resolved, &grants, identity, enforcement, &mut notes)?,
         Isolation::InPlace => {
             if policy.view().value == View::Closure {
-                in_place::no_closure(best_effort, &mut notes)?;
+                in_place::no_closure(&demands, &mut notes)?;
             }
-            in_place::steps(facts, &resolved, &grants.paths, best_effort, &mut notes)?
+            in_place::steps(facts, &resolved, &grants.paths, &demands, &mut notes)?
         }
     };
 
-    let mut broker = protection::broker(policy, &resolved, &steps, &facts.kept_trees(), enforcement, learn)?;
+    let mut broker =
+        protection::broker(policy, isolation, &resolved, &steps, &facts.kept_trees(), enforcement, learn)?;
     if let Some(broker) = broker.as_mut().filter(|_broker| enforcement == NameEnforcement::Broker) {
         let pins = grants.paths.iter().flat_map(|path| pins::below(facts, path, &grants));
         let pin = |(path, about): (PathBuf, PathBuf)| {
@@ -158,13 +164,17 @@ fn plan(
         let outside = view::repository_outside(facts).into_iter().filter(|path| !is_writable(path));
         broker.repository = outside.map(|path| Text::path(&path)).collect::<Result<_, _>>()?;
     }
-    let answered = Answered::of(policy, isolation, best_effort, &mut notes)?;
-    let passed = if broker.is_some() { filter::passed(policy, enforcement, learn) } else { Passed::Nothing };
+    let answered = Answered::of(policy, isolation, &demands, &mut notes)?;
+    let passed = if broker.is_some() {
+        filter::passed(policy, isolation, enforcement, learn)
+    } else {
+        Passed::Nothing
+    };
     let launch = filter::Launch { isolation, passed, ids: (identity.uid, identity.gid) };
     let (rules, stated) = filter::rules(policy, &answered, launch)?;
     let stated: Vec<&str> = stated.iter().map(String::as_str).collect();
     let (rules, answers) = answered.last(rules, passed)?;
-    let landlock = landlock(facts, isolation, network, best_effort, &mut notes)?;
+    let landlock = landlock(facts, isolation, network, &demands, &mut notes)?;
     let inside = calls::Inside {
         steps: &steps,
         isolation,
@@ -187,11 +197,17 @@ fn plan(
         }
         broker.answers = Some(answers);
     }
+    if isolation == Isolation::Full
+        && broker.is_some()
+        && let Some(reason) = facts.lacks_broker()
+    {
+        return Err(demands.lacking(Guarantee::CallsAnswered, reason));
+    }
     let arch = Arch::NATIVE;
     // A broker that runs anyway reports refused calls, too.
     let rules = if broker.is_some() { rules.telling() } else { rules };
     let program = palisade_syscall::compile(&rules, arch)?;
-    let (limits, group_limits) = limits::plan(policy, isolation, best_effort, &mut notes)?;
+    let (limits, group_limits) = limits::plan(policy, isolation, &demands, &mut notes)?;
     let hostname = match policy.hostname() {
         Some(name) if isolation == Isolation::Full => Some(Text::new(name.value.as_str())?),
         _ => None,
@@ -200,11 +216,16 @@ fn plan(
     for (name, value) in &buses.variables {
         environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
     }
-    let filtered = network::plan(policy, isolation, best_effort, &mut notes)?;
+    let filtered = network::plan(policy, isolation, &demands, &mut notes)?;
     if filtered.is_some() {
         for (name, value) in network::VARIABLES {
             environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
         }
+    }
+    if isolation == Isolation::InPlace && !in_place::shows(&steps, &facts.account.home.join(".gitconfig")) {
+        // Landlock makes the file unreadable, not absent, and git stops if it can't read what is there.
+        let (name, value) = ("GIT_CONFIG_GLOBAL", "/dev/null");
+        environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
     }
     let is_offline = network == NetworkMode::None && isolation == Isolation::Full;
     let offline = is_offline.then(|| network::offline(facts, &environment)).transpose()?;
@@ -242,6 +263,8 @@ fn plan(
             _ if by_program => own_program()?,
             _ => None,
         },
+        names: enforcement,
+        lacks: demands.given_up(),
         notes,
     })
 }
@@ -551,27 +574,26 @@ fn landlock(
     facts: &Facts,
     isolation: Isolation,
     network: NetworkMode,
-    best_effort: bool,
+    demands: &Demands,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<Option<Landlock>, PlanError> {
     let abi = facts.landlock.unwrap_or(0);
-    let mut lacking = |guarantee: &'static str, needed: u32| {
-        let reason = format!("Landlock ABI {needed} is needed, this kernel has {abi}");
-        if best_effort {
-            notes.push(Cow::Owned(format!("not guaranteed that {guarantee}: {reason}")));
-            Ok(())
-        } else {
-            Err(PlanError::Guarantee { guarantee, reason })
+    let mut needs = |needed: u32, guarantee: Guarantee| {
+        if abi >= needed {
+            return Ok(());
         }
+        let reason = format!("Landlock ABI {needed} is needed, this kernel has {abi}");
+        demands.give_up(guarantee, &reason, notes, || {
+            format!("not guaranteed that {}: {reason}", guarantee.words())
+        })
     };
-    if isolation == Isolation::InPlace && abi < 3 {
-        lacking("files stay as they are", 3)?;
+    if isolation == Isolation::InPlace {
+        needs(1, Guarantee::NotExecuted)?;
+        needs(3, Guarantee::Unchanged)?;
+        needs(6, Guarantee::SignalsInside)?;
     }
-    if isolation == Isolation::InPlace && abi < 6 {
-        lacking("signals stay inside", 6)?;
-    }
-    if network == NetworkMode::Host && abi < 6 {
-        lacking("abstract sockets of the host are out of reach", 6)?;
+    if network == NetworkMode::Host {
+        needs(6, Guarantee::NoAbstractSockets)?;
     }
     if abi == 0 {
         return Ok(None);

@@ -3,6 +3,7 @@
 
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
+use crate::guarantee::Demands;
 use crate::plan::Step;
 use crate::plan::planner::real;
 use crate::plan::text::Text;
@@ -11,7 +12,7 @@ use palisade_host::layout::RootKind;
 use palisade_host::toolchain;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::resolve::Resolved;
-use palisade_policy::{Grant, Layer};
+use palisade_policy::{Grant, Guarantee, Layer};
 use palisade_sys::landlock::Rights;
 use palisade_text::Show as _;
 use std::borrow::Cow;
@@ -22,7 +23,7 @@ pub(crate) fn steps(
     facts: &Facts,
     resolved: &Resolved,
     paths: &[EffectivePath],
-    best_effort: bool,
+    demands: &Demands,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
     let mut steps = Vec::new();
@@ -56,15 +57,15 @@ pub(crate) fn steps(
                     rights = rights.union(Rights::EXECUTE);
                 }
                 if path.source != path.destination {
-                    give_up(
+                    not_enforced(
                         path,
                         "a path can't be shown at another path without a mount namespace",
-                        best_effort,
+                        demands,
                         notes,
                     )?;
                 }
                 if let Some(place) = own_place(facts, &path.source, write) {
-                    keep_own_place(path, place, best_effort, notes)?;
+                    keep_own_place(path, place, demands, notes)?;
                     // The user didn't request the working directory: this rule is built in.
                     if path.rule.origin.layer == Layer::BuiltIn {
                         continue;
@@ -75,11 +76,21 @@ pub(crate) fn steps(
             Grant::Hidden | Grant::Denied | Grant::Tmpfs | Grant::Absent => {}
         }
         if is_allowed_above(facts, path, paths) {
-            give_up(path, "Landlock can't restrict a path below one that it allows", best_effort, notes)?;
+            not_enforced(path, "Landlock can't restrict a path below one that it allows", demands, notes)?;
         }
     }
     let directory = resolved.cwd().map_or(&facts.cwd, |cwd| &cwd.value);
     Ok((steps, Text::path(directory)?))
+}
+
+/// Whether the command may read what is at a path.
+pub(crate) fn shows(steps: &[Step<'_>], path: &Path) -> bool {
+    steps.iter().any(|step| match step {
+        Step::Allow { path: allowed, rights } => {
+            path.starts_with(allowed.as_path()) && rights.intersection(Rights::READ_FILE) == Rights::READ_FILE
+        }
+        _ => false,
+    })
 }
 
 /// Whether another rule, or the system's view, allows more at a place where this rule allows less.
@@ -121,7 +132,7 @@ fn own_place<'f>(facts: &'f Facts, source: &Path, write: bool) -> Option<&'f Pat
 fn keep_own_place(
     path: &EffectivePath,
     place: &Path,
-    best_effort: bool,
+    demands: &Demands,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(), PlanError> {
     let source = path.source.shown();
@@ -135,39 +146,27 @@ fn keep_own_place(
         )));
         return Ok(());
     }
-    if best_effort {
-        notes.push(Cow::Owned(format!("Palisade's own files can be reached: {reason}")));
-        return Ok(());
-    }
-    Err(PlanError::Guarantee { guarantee: "Palisade's own files stay outside", reason })
+    demands.give_up(Guarantee::RulesHold, &reason, notes, || {
+        format!("Palisade's own files can be reached: {reason}")
+    })
 }
 
 /// Reports that the view `closure` isn't possible.
-pub(crate) fn no_closure(best_effort: bool, notes: &mut Vec<Cow<'static, str>>) -> Result<(), PlanError> {
-    if best_effort {
-        notes.push(Cow::Borrowed("not enforced: the view closure: system directories can be read"));
-        return Ok(());
-    }
-    Err(PlanError::Guarantee {
-        guarantee: "only the program's own files are visible",
-        reason: "that needs a mount namespace".to_owned(),
+pub(crate) fn no_closure(demands: &Demands, notes: &mut Vec<Cow<'static, str>>) -> Result<(), PlanError> {
+    demands.give_up(Guarantee::Hidden, "the view closure needs a mount namespace", notes, || {
+        "not enforced: the view closure: system directories can be read".to_owned()
     })
 }
 
-fn give_up(
+/// A rule that Landlock can't enforce.
+fn not_enforced(
     path: &EffectivePath,
     reason: &str,
-    best_effort: bool,
+    demands: &Demands,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(), PlanError> {
-    if best_effort {
-        notes.push(Cow::Owned(format!("not enforced: {}: {reason}", path.rule)));
-        return Ok(());
-    }
-    Err(PlanError::Guarantee {
-        guarantee: "the file rules are enforced",
-        reason: format!("{}: {reason}", path.rule),
-    })
+    let reason = format!("{}: {reason}", path.rule);
+    demands.give_up(Guarantee::RulesHold, &reason, notes, || format!("not enforced: {reason}"))
 }
 
 fn allow(

@@ -2,35 +2,28 @@
 //! Decides which mechanism protects names, and in which trees.
 
 use crate::error::PlanError;
+use crate::facts::Facts;
+use crate::guarantee::Demands;
 use crate::plan::planner::Isolation;
 use crate::plan::text::Text;
-use crate::plan::{Bind, Broker, Filter, Origin, Root, Step, Stored};
+use crate::plan::{Bind, Broker, Filter, NameEnforcement, Origin, Root, Step, Stored};
 use crate::view::above;
 use palisade_policy::names::NameRules;
 use palisade_policy::resolve::Resolved;
 use palisade_policy::word::Switch;
-use palisade_policy::{Layer, Policy, Protect};
+use palisade_policy::{Guarantee, Layer, Policy, Protect};
+use palisade_sys::landlock::Rights;
 use palisade_syscall::Arch;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// The mechanism that protects names in a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum NameEnforcement {
-    /// The broker.
-    Broker,
-    /// Mounts over existing files with protected names.
-    Mounts,
-    /// None: no name is protected, or no tree is writable.
-    Nobody,
-}
-
 /// Chooses the mechanism.
 pub(crate) fn enforcement(
+    facts: &Facts,
     policy: &Policy,
     isolation: Isolation,
-    best_effort: bool,
+    demands: &Demands,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<NameEnforcement, PlanError> {
     let protect = policy.protect();
@@ -51,23 +44,43 @@ pub(crate) fn enforcement(
         Protect::Mounts => NameEnforcement::Mounts,
         Protect::Off => return Ok(NameEnforcement::Nobody),
     };
-    if isolation == Isolation::Full {
-        return Ok(enforcement);
+    let lacks = match (isolation, enforcement) {
+        (Isolation::Full, NameEnforcement::Broker) => facts.lacks_broker(),
+        (Isolation::Full, _) => None,
+        (Isolation::InPlace, NameEnforcement::Broker) => {
+            facts.lacks_broker().or_else(|| facts.lacks_tracing())
+        }
+        (Isolation::InPlace, _) => Some("mounts over names need a mount namespace"),
+    };
+    let Some(reason) = lacks else { return Ok(enforcement) };
+    let (left, note) = match isolation {
+        Isolation::Full => (NameEnforcement::Mounts, PROTECTED_BY_MOUNTS),
+        Isolation::InPlace => (NameEnforcement::Nobody, NOT_PROTECTED),
+    };
+    let note = || format!("protected names (.git/hooks, .vscode and others) {note}: {reason}");
+    // A user who has stated nothing about names gets what there is, and the note says so.
+    let stated = protect.origin.layer != Layer::BuiltIn;
+    if stated || demands.required().names(Guarantee::NamesProtected) {
+        demands.give_up(Guarantee::NamesProtected, reason, notes, note)?;
+    } else {
+        if left == NameEnforcement::Nobody {
+            demands.lose(Guarantee::NamesProtected);
+        }
+        notes.push(Cow::Owned(note()));
     }
-    let reason = "without namespaces no process can judge names";
-    // A user who chose no namespaces and stated nothing about names has made a choice. If both were stated, they conflict.
-    if protect.origin.layer == Layer::BuiltIn || best_effort {
-        notes.push(Cow::Owned(format!(
-            "protected names (.git/hooks, .vscode and others) can be written: {reason}"
-        )));
-        return Ok(NameEnforcement::Nobody);
-    }
-    Err(PlanError::Guarantee { guarantee: "protected names stay as they are", reason: reason.to_owned() })
+    Ok(left)
 }
+
+/// The rights of a tree that the command may change, not of devices.
+const WRITTEN: Rights = Rights::WRITE_FILE.union(Rights::TRUNCATE);
+
+const PROTECTED_BY_MOUNTS: &str = "that exist are protected by mounts; those that don't exist can be made";
+const NOT_PROTECTED: &str = "can be written";
 
 /// The broker's part of a plan; `None` if no broker has to protect names and nothing is learned.
 pub(crate) fn broker(
     policy: &Policy,
+    isolation: Isolation,
     resolved: &Resolved,
     steps: &[Step<'_>],
     kept_trees: &[PathBuf],
@@ -83,7 +96,7 @@ pub(crate) fn broker(
         }
         NameEnforcement::Mounts | NameEnforcement::Nobody => return Ok(None),
     };
-    let roots = roots(steps, kept_trees)?;
+    let roots = roots(isolation, steps, kept_trees)?;
     if roots.is_empty() && !learn {
         return Ok(None);
     }
@@ -117,7 +130,11 @@ pub(crate) fn listener() -> Result<Broker<'static>, PlanError> {
 
 /// The trees that steps mount: those of the host, and mounts over parts of them. Below `kept_trees` are a
 /// sandbox's own home and caches, which aren't trees of the host: no program outside obeys files in them.
-fn roots(steps: &[Step<'_>], kept_trees: &[PathBuf]) -> Result<Vec<Root<'static>>, PlanError> {
+fn roots(
+    isolation: Isolation,
+    steps: &[Step<'_>],
+    kept_trees: &[PathBuf],
+) -> Result<Vec<Root<'static>>, PlanError> {
     let mut roots: Vec<Option<Root<'static>>> = Vec::new();
     let mut known: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut add =
@@ -132,6 +149,15 @@ fn roots(steps: &[Step<'_>], kept_trees: &[PathBuf]) -> Result<Vec<Root<'static>
             roots.push(Some(Root { inside, host, write, above }));
             Ok(())
         };
+    if isolation == Isolation::InPlace {
+        // Without namespaces the host's tree is the command's. Nothing in it is writable but what steps allow. Devices
+        // and the kernel's files aren't judged.
+        let root = Text::literal(c"/");
+        add(&Text::literal(c""), Some(&root), false, false)?;
+        for kernels in [c"dev", c"proc"] {
+            add(&Text::literal(kernels), None, true, false)?;
+        }
+    }
     for step in steps {
         match step {
             Step::Bind(Bind { source, target, origin, write, devices, .. }) => {
@@ -142,6 +168,12 @@ fn roots(steps: &[Step<'_>], kept_trees: &[PathBuf]) -> Result<Vec<Root<'static>
             }
             Step::Tmpfs { path, .. } | Step::Own { path, .. } | Step::Overlay { target: path, .. } => {
                 add(path, None, true, false)?;
+            }
+            Step::Allow { path, rights }
+                if isolation == Isolation::InPlace && rights.intersection(WRITTEN) == WRITTEN =>
+            {
+                let name = path.as_bytes().strip_prefix(b"/").unwrap_or(path.as_bytes());
+                add(&Text::new(name)?, Some(path), true, false)?;
             }
             // The broker tells that nothing can be made there.
             Step::Directory { path, .. } if above::is_above(step) => add(path, None, false, true)?,

@@ -59,10 +59,6 @@ impl Target {
         self.object.as_fd()
     }
 
-    pub(crate) fn path(&self) -> &[u8] {
-        &self.path
-    }
-
     pub(crate) fn way(&self) -> Object<'_> {
         Object { file: self.object.as_fd(), path: &self.path }
     }
@@ -78,6 +74,14 @@ impl Worker<'_> {
         way: &dyn Way,
     ) -> Result<(), Errno> {
         self.check(operation, path, way).map_err(|refused| self.refuse(caller, &refused))
+    }
+
+    /// Whether attributes of a file may be changed. Landlock doesn't restrict that, so without mounts the broker
+    /// refuses it for files that aren't writable.
+    pub(crate) fn permit_attributes(&self, caller: &Caller<'_>, target: &Target) -> Result<(), Errno> {
+        self.permit(caller, Operation::Attributes, &target.path, &target.way())?;
+        let refuses = self.shared.in_place && self.shared.name_policy.shut(&target.path).is_some();
+        if refuses { Err(REFUSED) } else { Ok(()) }
     }
 
     /// Asks the name policy about a name.
@@ -136,7 +140,7 @@ impl Worker<'_> {
     /// Sets this thread's umask to the caller's, for files that it makes from here on.
     pub(crate) fn assume_mask(&self, caller: &Caller<'_>) -> Result<(), Errno> {
         let mask = caller.umask()?;
-        if self.umask.replace(mask) != mask {
+        if self.umask.replace(mask) != mask || !self.shared.apart {
             let _before = rustix::process::umask(Mode::from_raw_mode(mask));
         }
         Ok(())
@@ -183,7 +187,7 @@ impl Worker<'_> {
         mode: u32,
     ) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
-        self.permit(caller, Operation::Attributes, &target.path, &target.way())?;
+        self.permit_attributes(caller, target)?;
         modes::permit(mode, || kind(target.object.as_fd()))
             .map_err(|errno| self.deny(caller, &target.path, Denial::Mode, errno))?;
         let mut buffer = DecimalBuffer::default();
@@ -210,7 +214,7 @@ impl Worker<'_> {
         (user, group): (u32, u32),
     ) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
-        self.permit(caller, Operation::Attributes, &target.path, &target.way())?;
+        self.permit_attributes(caller, target)?;
         let user = (user != u32::MAX).then(|| Uid::from_raw(user));
         let group = (group != u32::MAX).then(|| Gid::from_raw(group));
         match rustix::fs::chownat(&target.object, c"", user, group, AtFlags::EMPTY_PATH) {
@@ -231,7 +235,7 @@ impl Worker<'_> {
     ) -> Result<Outcome, Errno> {
         let Attribute { name, value, flags } = attribute;
         let _order = self.shared.read_order();
-        self.permit(caller, Operation::Attributes, &target.path, &target.way())?;
+        self.permit_attributes(caller, target)?;
         let mut buffer = DecimalBuffer::default();
         rustix::fs::setxattr(by_number(target.object.as_fd(), &mut buffer), &**name, value, *flags)?;
         Ok(Outcome::Value(0))
@@ -245,7 +249,7 @@ impl Worker<'_> {
         name: &CStr,
     ) -> Result<Outcome, Errno> {
         let _order = self.shared.read_order();
-        self.permit(caller, Operation::Attributes, &target.path, &target.way())?;
+        self.permit_attributes(caller, target)?;
         let mut buffer = DecimalBuffer::default();
         rustix::fs::removexattr(by_number(target.object.as_fd(), &mut buffer), name)?;
         Ok(Outcome::Value(0))

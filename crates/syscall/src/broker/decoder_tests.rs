@@ -28,6 +28,8 @@ fn shared(learn: bool) -> Arc<Shared> {
         being_written: written::BeingWritten::default(),
         umask: 0o22,
         session: 0,
+        in_place: false,
+        apart: true,
         terminal: None,
         observer: learn.then(observe::Observer::default),
         judge: None,

@@ -56,7 +56,7 @@ impl Root {
     fn on_host(&self, host: &[u8], inside: &[u8]) -> Vec<u8> {
         let rest = &inside[self.inside.len().min(inside.len())..];
         let mut path = host.to_vec();
-        if !rest.is_empty() && rest.first() != Some(&b'/') {
+        if !rest.is_empty() && rest.first() != Some(&b'/') && path.last() != Some(&b'/') {
             path.push(b'/');
         }
         path.extend_from_slice(rest);

@@ -3,7 +3,6 @@
 
 use crate::broker::attributes::Target;
 use crate::broker::caller::Caller;
-use crate::broker::name_policy::Operation;
 use crate::broker::open::CWD_NUMBER;
 use crate::broker::{Outcome, Worker};
 use rustix::fs::{AtFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
@@ -81,7 +80,7 @@ impl Worker<'_> {
             self.target_at(caller, (descriptor, path), flags)?
         };
         let _order = self.shared.read_order();
-        self.permit(caller, Operation::Attributes, target.path(), &target.way())?;
+        self.permit_attributes(caller, &target)?;
         rustix::fs::utimensat(target.object(), c"", &times, AtFlags::EMPTY_PATH)?;
         Ok(Outcome::Value(0))
     }

@@ -211,7 +211,8 @@ fn state_of(listener: &Listener) -> PollFlags {
 /// The work of one of the two threads.
 type Work = fn(&Workers, &Worker<'_>) -> Result<(), Errno>;
 
-/// Starts both threads. `prepare` sets up each one. An `Err` ends the broker.
+/// Starts both threads, or only the first one if they would share a working directory and a umask. `prepare` sets up
+/// each one. An `Err` ends the broker.
 pub(super) fn start(
     shared: &Arc<Shared>,
     prepare: impl Fn(&Shared) -> Result<(), Errno> + Clone + Send + 'static,
@@ -234,7 +235,7 @@ pub(super) fn start(
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
     };
     let both: [Work; 2] = [Workers::lead, Workers::stand_by];
-    both.into_iter().map(start).collect()
+    both.into_iter().take(if shared.apart { 2 } else { 1 }).map(start).collect()
 }
 
 #[cfg(test)]

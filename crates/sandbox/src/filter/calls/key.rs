@@ -39,7 +39,11 @@ pub(super) fn of(
     let name = facts.command.first().cloned().unwrap_or_default();
     if name.is_empty() {
         let reason = "neither a program nor a profile is named".to_owned();
-        return Err(PlanError::Guarantee { guarantee: "only learned system calls are made", reason });
+        return Err(PlanError::Guarantee {
+            guarantee: "only learned system calls are made",
+            reason,
+            named: false,
+        });
     }
     let program = program(facts, policy, context, inside, &name);
     let Some(program) = program else { return Err(PlanError::NoSuchProgram { name }) };

@@ -107,7 +107,8 @@ fn found(call: &str, policy: &Policy, isolation: Isolation) -> impl Fn(u64, u64)
     let call: Syscall = call.parse().unwrap();
     let number = call.number(Arch::NATIVE).unwrap();
     let (rules, _) = filter::listed(policy, isolation, NetworkMode::None).unwrap();
-    let answered = Answered::of(policy, isolation, true, &mut Vec::new()).unwrap();
+    let answered =
+        Answered::of(policy, isolation, &crate::guarantee::Demands::none(), &mut Vec::new()).unwrap();
     let first = answered.first(rules);
     let (rules, broker) = answered.last(first, Passed::Nothing).unwrap();
     move |first, second| {

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Starting a command without namespaces: in the host's tree, restricted by Landlock and a filter.
+//!
+//! ```text
+//! launcher ──clone(VM|VFORK)──► command                                    without a broker
+//! launcher ──fork──► broker ──clone(VM|VFORK|FILES)──► command             with a broker
+//! ```
+//!
+//! The broker must be an ancestor of every process whose memory it reads, because with
+//! `kernel.yama.ptrace_scope = 1` the kernel permits that to ancestors only. So the broker adopts orphans, too. And it
+//! must be in the command's Landlock domain, which the launcher can't enter. The broker stops, continues and ends as
+//! the command does, so the launcher watches the broker as it would watch the command.
+
+use crate::broker::{Broker, Stand};
+use crate::clone::{self, Stacks};
+use crate::command::{self, Place};
+use crate::launch::{Failure, Memory, Shared, Stamps, Started, Step, at};
+use crate::operation::Progress;
+use crate::raw;
+use crate::wait::{self, Change};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Starts a command without namespaces.
+pub(crate) fn start(shared: &mut Shared<'_>, stacks: Stacks) -> Result<Started, Failure> {
+    let launch = shared.launch;
+    match launch.broker {
+        Some(broker) => start_below_broker(shared, stacks, broker),
+        None => start_alone(shared, stacks),
+    }
+}
+
+/// There is no tree to build, and the command restricts itself.
+fn start_alone(shared: &mut Shared<'_>, stacks: Stacks) -> Result<Started, Failure> {
+    let pid = clone_command(shared, 0)?;
+    shared.stamps.exec = shared.stamp();
+    if let Some(failure) = shared.failure {
+        let _reaped = wait::blocking(pid);
+        return Err(failure);
+    }
+    Ok(started((pid, pid), shared.stamps, stacks))
+}
+
+/// Makes the command's process, which shares this process's memory until it has executed the command.
+fn clone_command(shared: &mut Shared<'_>, flags: i32) -> Result<i32, Failure> {
+    let stack = shared.command_stack;
+    // SAFETY: needed to make a process that shares memory. Sound: `shared` and the stack outlive
+    // the child's use of them because VFORK suspends this thread until exec or exit.
+    let made = unsafe {
+        clone::sharing_memory_until_exec(
+            flags,
+            libc::SIGCHLD,
+            stack,
+            command::restrict_and_exec,
+            (&raw mut *shared).cast(),
+        )
+    };
+    made.map_err(at(Step::Fork))
+}
+
+fn started((command, executing): (i32, i32), stamps: Stamps, stacks: Stacks) -> Started {
+    Started {
+        command,
+        executing,
+        init: None,
+        lifeline: None,
+        stamps,
+        builder: None,
+        stub: None,
+        refresher: None,
+        memory: Memory::of_stacks(stacks),
+    }
+}
+
+/// What the broker tells the launcher once, in memory that both share.
+#[derive(Clone, Copy)]
+struct Told {
+    /// The command has been executed, or the failure is known.
+    done: bool,
+    failure: Option<Failure>,
+    stamps: Stamps,
+    command: i32,
+}
+
+/// One page that this process and its copies share.
+struct Page(*mut Told);
+
+impl Page {
+    fn new() -> Result<Self, Errno> {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: needed for memory that a copy of this process shares. Sound: the kernel chooses a free place.
+        let page =
+            unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), size_of::<Told>(), access, flags) }?;
+        let page: *mut Told = page.cast();
+        // SAFETY: needed to initialise it. Sound: a page is aligned for every type, large enough, and only this process
+        // has it yet.
+        unsafe { page.write(Told { done: false, failure: None, stamps: Stamps::default(), command: 0 }) };
+        Ok(Self(page))
+    }
+
+    fn tell(&self, told: Told) {
+        // SAFETY: needed to write to shared memory. Sound: the launcher reads only when the broker has closed its pipe,
+        // which comes later.
+        unsafe { self.0.write(told) };
+    }
+
+    fn heard(&self) -> Told {
+        // SAFETY: needed to read from shared memory. Sound: the broker has closed the pipe, or is dead, so it writes no
+        // more. If it died in the middle, `done` wasn't set: it is in the same write, but is only ever false or true.
+        unsafe { self.0.read() }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: needed to give the page back. Sound: no reference to it is left.
+        let _unmapped = unsafe { rustix::mm::munmap(self.0.cast(), size_of::<Told>()) };
+    }
+}
+
+fn start_below_broker(shared: &mut Shared<'_>, stacks: Stacks, broker: &Broker) -> Result<Started, Failure> {
+    let page = Page::new().map_err(at(Step::Broker))?;
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(at(Step::Socket))?;
+    let owner = raw::getpid();
+    // SAFETY: needed for a process with memory of its own in which the C library works. Sound: the C library sees to it
+    // that its locks are free in the child, and the child uses no lock of this program that another thread may hold.
+    match unsafe { libc::fork() } {
+        0 => {
+            drop(reader);
+            be_broker(shared, broker, &page, writer, owner)
+        }
+        process @ 1.. => {
+            drop(writer);
+            // The end of file comes when the broker has told its result, or has died.
+            while rustix::io::read(&reader, &mut [0u8]) == Err(Errno::INTR) {}
+            let told = page.heard();
+            let died = Failure { step: Step::Broker, errno: Errno::INTR };
+            match told.failure.or((!told.done).then_some(died)) {
+                Some(failure) => {
+                    let _dead_already = raw::kill(process, libc::SIGKILL);
+                    let _reaped = wait::blocking(process);
+                    Err(failure)
+                }
+                None => Ok(started((process, told.command), told.stamps, stacks)),
+            }
+        }
+        _ => Err(Failure { step: Step::Fork, errno: last_error() }),
+    }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::AGAIN)
+}
+
+/// The broker's process.
+fn be_broker(shared: &mut Shared<'_>, broker: &Broker, page: &Page, writer: OwnedFd, owner: i32) -> ! {
+    shared.below_broker = true;
+    let begun = begin(shared, broker, owner, writer.as_raw_fd());
+    let failure = begun.as_ref().err().copied();
+    let command = begun.as_ref().map_or(0, |(command, _serving)| *command);
+    page.tell(Told { done: true, failure, stamps: shared.stamps, command });
+    drop(writer);
+    let Ok((command, serving)) = begun else { raw::exit(1) };
+    let together = shared.launch.command.place == Place::Launcher;
+    let change = watch(command, together);
+    end_the_others();
+    serve_last(&serving);
+    end_as(change)
+}
+
+/// Builds and enters the walls, starts the command, and serves it.
+fn begin(
+    shared: &mut Shared<'_>,
+    broker: &Broker,
+    owner: i32,
+    telling: raw::Fd,
+) -> Result<(i32, JoinHandle<()>), Failure> {
+    let failed = at(Step::Broker);
+    let launch = shared.launch;
+    broker.enter_process(owner).map_err(&failed)?;
+    raw::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0).map_err(&failed)?;
+    let mut progress = Progress::new(launch.landlock.as_ref()).map_err(at(Step::Ruleset))?;
+    for (index, operation) in launch.operations.iter().enumerate() {
+        progress.run(operation, launch.trees).map_err(at(Step::Operation(index)))?;
+    }
+    let ruleset = progress.ruleset;
+    shared.progress = Some(progress);
+    shared.stamps.mounts = shared.stamp();
+    command::take_place(&launch.command).map_err(at(Step::ProcessGroup))?;
+    command::empty_bounding_set();
+    raw::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0).map_err(at(Step::Privileges))?;
+    broker.keep_capabilities().map_err(at(Step::Privileges))?;
+    command::restrict(shared)?;
+    let command = clone_command(shared, libc::CLONE_FILES)?;
+    shared.stamps.exec = shared.stamp();
+    if let Some(failure) = shared.failure {
+        let _reaped = wait::blocking(command);
+        return Err(failure);
+    }
+    let served = serve(broker, (shared.listener, telling), ruleset);
+    if served.is_err() {
+        let _dead_already = raw::kill(command, libc::SIGKILL);
+    }
+    served.map(|serving| (command, serving)).map_err(failed)
+}
+
+/// Serves the command's calls in another thread: this one waits for the command.
+fn serve(
+    broker: &Broker,
+    (listener, telling): (raw::Fd, raw::Fd),
+    ruleset: Option<raw::Fd>,
+) -> Result<JoinHandle<()>, Errno> {
+    if let Some(ruleset) = ruleset {
+        raw::close(ruleset)?;
+    }
+    let stand = Stand::take(broker, listener, telling)?;
+    let thread = std::thread::Builder::new().name("palisade-broker".to_owned());
+    let serving = thread.spawn(move || stand.serve());
+    serving.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+}
+
+/// Waits for the command's end. Every signal is blocked meanwhile.
+fn watch(command: i32, together: bool) -> Change {
+    loop {
+        while let Ok(Some((child, change))) = wait::poll_any() {
+            match change {
+                Change::Exited(_) | Change::Killed(_) if child == command => return change,
+                Change::Stopped(signal) if child == command => {
+                    let _stopped = wait::raise_default(signal);
+                    if together {
+                        let _ended_meanwhile = raw::kill(command, libc::SIGCONT);
+                    }
+                }
+                _ => {}
+            }
+        }
+        match wait::next_signal() {
+            // What the launcher sends to this process alone is meant for the command. In a group of their own the
+            // command has got it, too, and so it has what a key of the terminal sends.
+            Ok(signal)
+                if together && !signal.by_kernel && !signal.by_itself && signal.number != libc::SIGCHLD =>
+            {
+                let _ended_meanwhile = raw::kill(command, signal.number);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// So often the children are listed, which may have made others meanwhile.
+const ROUNDS: u32 = 10_000;
+
+/// Ends what the command has left: without the broker it could write no name, and would fail in odd ways.
+fn end_the_others() {
+    let directory = format!("/proc/self/task/{}/children", raw::getpid());
+    for _round in 0..ROUNDS {
+        while let Ok(Some(_reaped)) = wait::poll_any() {}
+        let Ok(children) = std::fs::read_to_string(&directory) else { return };
+        let mut children =
+            children.split_ascii_whitespace().filter_map(|child| child.parse().ok()).peekable();
+        if children.peek().is_none() {
+            return;
+        }
+        for child in children {
+            let _dead_already = raw::kill(child, libc::SIGKILL);
+            let _reaped = wait::blocking(child);
+        }
+    }
+}
+
+/// How long the broker may take to move the last files into place.
+const LAST_FILES: Duration = Duration::from_secs(1);
+
+/// The broker ends when no process is left that could make a call.
+fn serve_last(serving: &JoinHandle<()>) {
+    let until = Instant::now() + LAST_FILES;
+    while !serving.is_finished() && Instant::now() < until {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// `RLIMIT_CORE`; its type differs between C libraries.
+const CORE: u32 = 4;
+
+/// Ends as the command did.
+fn end_as(change: Change) -> ! {
+    match change {
+        Change::Exited(code) => raw::exit(code),
+        Change::Killed(signal) => {
+            // The command has left a core dump, if it was to leave one.
+            let _only_smaller = raw::set_limit(CORE, 0, 0);
+            let _never_returns = match signal {
+                libc::SIGKILL => raw::kill(raw::getpid(), signal),
+                _ => wait::raise_default(signal),
+            };
+            raw::exit(128 + signal)
+        }
+        Change::Stopped(_) | Change::Continued => raw::exit(1),
+    }
+}
