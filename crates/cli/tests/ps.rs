@@ -288,7 +288,8 @@ fn a_command_that_only_landlock_holds_is_listed_for_as_long_as_it_lives() {
     for session in Session::everybodys() {
         let duration = unique();
         // The launcher has become the command.
-        let mut child = session.start(&["run", "--namespaces", "none", "--", "sleep", &duration]);
+        let alone = ["run", "--namespaces", "none", "--protect", "off"];
+        let mut child = session.start(&[&alone[..], &["--", "sleep", &duration]].concat());
         let found = session.found(&duration);
         assert_eq!(found["pids"]["launcher"], found["pids"]["command"]);
         assert!(!session.is_empty());
@@ -300,8 +301,7 @@ fn a_command_that_only_landlock_holds_is_listed_for_as_long_as_it_lives() {
 
         // It has a launcher, which is killed.
         let duration = unique();
-        let mut child =
-            session.start(&["run", "--namespaces", "none", "--timings", "--", "sleep", &duration]);
+        let mut child = session.start(&[&alone[..], &["--timings", "--", "sleep", &duration]].concat());
         let found = session.found(&duration);
         assert_ne!(found["pids"]["launcher"], found["pids"]["command"]);
         child.kill().unwrap();
@@ -322,7 +322,7 @@ fn a_command_that_only_landlock_holds_is_listed_for_as_long_as_it_lives() {
 #[test]
 fn one_that_could_not_become_its_command_is_not_listed() {
     for session in Session::everybodys() {
-        let run = session.run(&["run", "--namespaces", "none", "--", "/no/such/program"]);
+        let run = session.run(&["run", "--namespaces", "none", "--protect", "off", "--", "/no/such/program"]);
         assert_eq!(run.code, 127, "{run:?}");
         assert!(session.all("/no/such/program").is_empty() && session.is_empty());
     }
@@ -439,7 +439,7 @@ fn nothing_inside_reads_or_forges_an_entry() {
         for option in ["--ro", "--rw"] {
             for path in [&directory, &runtime, &home] {
                 let options = ["run", "--namespaces", "none", option, path, "--", "sh", "-c", &attack];
-                session.run(&options).refused(125, &["Palisade's own files stay outside"]).with_hint();
+                session.run(&options).refused(125, &["Palisade's own directory"]).with_hint();
             }
         }
         assert_eq!(session.found(&duration)["name"], "web");

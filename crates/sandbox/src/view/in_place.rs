@@ -137,7 +137,7 @@ fn keep_own_place(
 ) -> Result<(), PlanError> {
     let source = path.source.shown();
     let reason = format!(
-        "{} lies in {source}, and Landlock can't restrict a path below one that it allows",
+        "Palisade's own directory {} lies in {source}, and Landlock can't restrict a path below one that it allows",
         place.shown()
     );
     if path.rule.origin.layer == Layer::BuiltIn {
@@ -146,9 +146,7 @@ fn keep_own_place(
         )));
         return Ok(());
     }
-    demands.give_up(Guarantee::RulesHold, &reason, notes, || {
-        format!("Palisade's own files can be reached: {reason}")
-    })
+    demands.give_up(Guarantee::RulesHold, &reason, notes, || format!("not enforced: {reason}"))
 }
 
 /// Reports that the view `closure` isn't possible.
