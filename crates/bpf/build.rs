@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Compiles the eBPF programs with clang; the objects are embedded into the library.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -27,6 +28,9 @@ fn compile(program: &str, out: &Path, headers: &Path) -> Result<(), String> {
     let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let output = Command::new(&clang)
         .args(["-g", "-O2", "--target=bpf", "-mcpu=v3", "-Wall", "-Wextra", "-Wno-unused-parameter"])
+        // The objects contain the names of their sources, which would begin with the directory of this build.
+        .args(renamed(headers, "libbpf"))
+        .args(renamed(&std::env::current_dir().unwrap_or_default(), "bpf"))
         .arg("-I")
         .arg(headers)
         .arg("-c")
@@ -50,4 +54,16 @@ fn compile(program: &str, out: &Path, headers: &Path) -> Result<(), String> {
         println!("cargo::warning={line}");
     }
     Ok(())
+}
+
+/// The option that writes another name for a directory.
+fn renamed(directory: &Path, name: &str) -> Option<OsString> {
+    let option = |directory: &Path| {
+        let mut option = OsString::from("-ffile-prefix-map=");
+        option.push(directory);
+        option.push("=");
+        option.push(name);
+        option
+    };
+    (!directory.as_os_str().is_empty()).then(|| option(directory))
 }
