@@ -2,7 +2,7 @@
 //! `palisade man`: prints the manual's pages, made from the same table as the parser.
 
 use crate::verb::{self, Failure, YES};
-use clap::{CommandFactory, ValueHint};
+use clap::{Command, CommandFactory, ValueHint};
 use std::path::PathBuf;
 
 /// Where to.
@@ -19,7 +19,7 @@ pub(crate) fn run(options: &Options) -> u8 {
 }
 
 fn pages(options: &Options) -> Result<(), Failure> {
-    let mut command = crate::Cli::command();
+    let mut command = without_help(crate::Cli::command());
     // Names the pages of verbs "palisade-run" and so on.
     command.build();
     if let Some(directory) = &options.directory {
@@ -30,4 +30,9 @@ fn pages(options: &Options) -> Result<(), Failure> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page).map_err(|source| Failure::Output { source })?;
     verb::print_exactly(&String::from_utf8_lossy(&page))
+}
+
+/// The table without the verb `help`, which would get a page for each page.
+fn without_help(command: Command) -> Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
 }

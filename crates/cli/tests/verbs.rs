@@ -410,6 +410,7 @@ fn shells_pages_and_schema_are_printed() {
     for page in ["palisade.1", "palisade-run.1", "palisade-explain.1", "palisade-project-allow.1"] {
         assert!(pages.join(page).exists(), "{page}");
     }
+    assert!(!pages.join("palisade-project-help.1").exists());
     let schema: Value = serde_json::from_str(&home.run(&["schema"]).out).unwrap();
     assert_eq!(schema["title"], "Palisade policy");
 }
