@@ -15,6 +15,7 @@ mod manual;
 mod mishaps;
 mod named_programs;
 mod packages;
+mod shipped;
 mod soak;
 mod stopped;
 mod support;

@@ -6,7 +6,7 @@
 //! selects the mishaps whose name contains this text.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
-mod gauge;
+pub(crate) mod gauge;
 mod kinds;
 mod surroundings;
 

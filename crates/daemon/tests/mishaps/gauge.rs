@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::thread::JoinHandle;
 
 /// For each open or exec, prints what it was, when it began and ended in µs, and the error.
-pub(super) const PROGRAM: &str = r#"
+pub(crate) const PROGRAM: &str = r#"
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -50,7 +50,7 @@ int main(int count, char **paths) {
 }"#;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(crate) enum What {
     Open,
     Trusted,
     Untrusted,
@@ -58,29 +58,29 @@ pub(super) enum What {
 
 /// One open or exec.
 #[derive(Debug)]
-pub(super) struct Record {
-    pub(super) what: What,
-    pub(super) begin: u64,
-    pub(super) end: u64,
-    pub(super) worked: bool,
+pub(crate) struct Record {
+    pub(crate) what: What,
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    pub(crate) worked: bool,
     #[expect(dead_code, reason = "it is shown")]
     error: u64,
 }
 
 /// The running process, which measures until it is ended.
-pub(super) struct Gauge {
+pub(crate) struct Gauge {
     child: Child,
     records: JoinHandle<Vec<Record>>,
 }
 
 /// The time by the clock that the gauge uses, in µs.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap() * 1_000_000 + u64::try_from(now.tv_nsec).unwrap() / 1000
 }
 
 impl Gauge {
-    pub(super) fn start(bed: &Bed) -> Self {
+    pub(crate) fn start(bed: &Bed) -> Self {
         let paths = ["gauge", "plain", "trusted", "untrusted"].map(|name| bed.at(name).display().to_string());
         let words: Vec<&str> = paths.iter().map(String::as_str).collect();
         let mut child = bed.command(0, "1200", &words).stdout(Stdio::piped()).spawn().unwrap();
@@ -92,7 +92,7 @@ impl Gauge {
     }
 
     /// Ends the process. Returns what it has measured.
-    pub(super) fn end(mut self) -> Vec<Record> {
+    pub(crate) fn end(mut self) -> Vec<Record> {
         // The process is the child of `timeout`, which limits its life.
         let pid = self.child.id();
         let below = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
