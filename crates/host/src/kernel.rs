@@ -2,6 +2,8 @@
 //! Reads facts about the running kernel: version, the settings that decide what a sandbox may use, and its security
 //! modules. A probe (crate `sys`) finds out whether a feature *works*; these facts explain why a probe failed.
 
+pub mod user_namespaces;
+
 use std::fmt;
 use std::path::Path;
 
@@ -103,21 +105,6 @@ impl Kernel {
                 .and_then(|text| Some(selected(&text)?.to_owned())),
         }
     }
-
-    /// The name of the setting that keeps an ordinary user from making user namespaces with capabilities, if one of
-    /// the known settings does.
-    #[must_use]
-    pub fn user_namespaces_restricted_by(&self) -> Option<&'static str> {
-        if self.max_user_namespaces == Some(0) {
-            Some("user.max_user_namespaces")
-        } else if self.unprivileged_userns_clone == Some(0) {
-            Some("kernel.unprivileged_userns_clone")
-        } else if self.apparmor_restrict_unprivileged_userns.unwrap_or(0) > 0 {
-            Some("kernel.apparmor_restrict_unprivileged_userns")
-        } else {
-            None
-        }
-    }
 }
 
 /// The word in brackets of `none [integrity] confidentiality`.
@@ -165,8 +152,7 @@ mod tests {
         assert_eq!(kernel.security_modules.as_ref().unwrap().len(), 2);
         assert_eq!(kernel.lockdown.as_deref(), Some("integrity"));
         assert_eq!(kernel.cap_last_cap, None);
-        assert_eq!(kernel.user_namespaces_restricted_by(), Some("kernel.unprivileged_userns_clone"));
-        assert_eq!(Kernel::default().user_namespaces_restricted_by(), None);
+        assert_eq!(kernel.unprivileged_userns_clone, Some(0));
     }
 
     #[test]

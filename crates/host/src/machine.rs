@@ -89,18 +89,22 @@ impl Virtualisation {
                 .collect();
             (!parts.is_empty()).then(|| parts.join(" "))
         };
-        let container = [(".dockerenv", "docker"), ("run/.containerenv", "podman"), ("dev/.lxc", "lxc")]
-            .iter()
-            .find(|(mark, _)| root.join(mark).exists())
-            .map(|(_, name)| (*name).to_owned())
-            .or_else(|| attribute("run/systemd/container"));
         Self {
             hypervisor: field(cpuinfo, "flags")
                 .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
             platform: attribute("sys/hypervisor/type").or_else(firmware),
-            container,
+            container: container(root),
         }
     }
+}
+
+/// The engine of the container that `root` belongs to, by the mark that it leaves there.
+pub(crate) fn container(root: &Path) -> Option<String> {
+    [(".dockerenv", "docker"), ("run/.containerenv", "podman"), ("dev/.lxc", "lxc")]
+        .iter()
+        .find(|(mark, _)| root.join(mark).exists())
+        .map(|(_, name)| (*name).to_owned())
+        .or_else(|| read_attribute(&root.join("run/systemd/container")).filter(|name| !name.is_empty()))
 }
 
 fn mitigations(directory: &Path) -> BTreeMap<String, String> {

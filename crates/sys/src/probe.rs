@@ -84,7 +84,9 @@ impl Kind {
             }
     }
 
-    const fn made(self) -> &'static str {
+    /// The making of the namespace, as the action of an absence.
+    #[must_use]
+    pub const fn made(self) -> &'static str {
         match self {
             Self::User => "make a user namespace",
             Self::Mount => "make a user and a mount namespace",
@@ -283,6 +285,23 @@ pub fn listener() -> Result<Presence, ProbeError> {
     }
 }
 
+/// Whether a seccomp filter refuses user namespaces to the caller.
+///
+/// The kernel refuses these two flags together before it looks at limits, settings and security modules, with another error
+/// than a filter (`copy_process` in `kernel/fork.c`).
+#[must_use]
+pub fn user_namespaces_are_filtered() -> bool {
+    // SAFETY: needed to see whether the call reaches the kernel. Sound: a child that there is nevertheless ends at once.
+    match unsafe { clone::forking(libc::CLONE_NEWUSER | libc::CLONE_FS, libc::SIGCHLD) } {
+        Ok(Some(child)) => {
+            let _reaped = wait::blocking(child);
+            false
+        }
+        Ok(None) => raw::exit(0),
+        Err(errno) => matches!(errno, Errno::PERM | Errno::ACCESS | Errno::NOSYS),
+    }
+}
+
 /// Whether the owners of files at `path` can be mapped on a mount of it, which takes a privileged
 /// caller and a file system that can.
 ///
@@ -369,6 +388,13 @@ mod tests {
             assert!(namespace(Kind::User).unwrap().is_present());
         }
         assert_eq!(user_namespaces_work(), namespace(Kind::Mount).unwrap().is_present());
+    }
+
+    #[test]
+    fn no_filter_refuses_what_works() {
+        if namespace(Kind::User).unwrap().is_present() {
+            assert!(!user_namespaces_are_filtered());
+        }
     }
 
     #[test]
