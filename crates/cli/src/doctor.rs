@@ -2,6 +2,7 @@
 //! `palisade doctor`: says what this host can guarantee, by which mechanism, and what to do about the rest.
 
 use crate::asked::Asked;
+use crate::output;
 use crate::verb::{self, Failure};
 use clap::ArgMatches;
 use palisade::examination::Examination;
@@ -86,7 +87,7 @@ fn words(examination: &Examination, verbose: bool) -> String {
                 }
             });
             if let Some(remedy) = &mechanism.remedy {
-                line(format!("         to do: {remedy}"));
+                line(format!("         to do: {}", output::as_typed(remedy)));
             }
         }
     }
@@ -98,7 +99,7 @@ fn words(examination: &Examination, verbose: bool) -> String {
                 let mark = if check.fatal { "NO" } else { "no" };
                 line(format!("{mark:<4} {}{what}: {why}", check.name));
                 if let Some(remedy) = &check.remedy {
-                    line(format!("         to do: {remedy}"));
+                    line(format!("         to do: {}", output::as_typed(remedy)));
                 }
             }
         }

@@ -3,6 +3,7 @@
 
 pub mod packages;
 mod plan;
+pub mod user_namespaces;
 
 pub use self::plan::{PlanError, store_hint};
 
@@ -13,6 +14,7 @@ use palisade_sys::launch::{Failure, Step};
 pub use palisade_text::quoted;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
+use user_namespaces::Cause;
 
 /// A launch failed; no process of it is left.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +93,16 @@ pub enum StartError {
         "can't judge names: another program listens to system calls here already, and the kernel permits one listener"
     )]
     Listener,
+    /// The host refuses user namespaces.
+    #[error("can't {action}: {source}: {}", user_namespaces::words(cause))]
+    UserNamespaces {
+        /// What was to be done.
+        action: &'static str,
+        /// What the kernel said.
+        source: Errno,
+        /// Why it is refused.
+        cause: Cause,
+    },
     /// The launcher can't watch programs start, which it must do to give them another time of day.
     #[error("can't trace programs to give them another time of day: {source}")]
     Watch {
@@ -204,6 +216,11 @@ impl StartError {
                 "the path became a symbolic link during the launch; if you made the link, run the command again"
                     .to_owned()
             }
+            Self::UserNamespaces { cause, .. } => user_namespaces::hint(cause),
+            // A container's engine may permit namespaces and refuse mounts in them.
+            Self::Tree { source: Errno::PERM | Errno::ACCESS, .. } => {
+                return user_namespaces::examine().as_ref().map(user_namespaces::hint);
+            }
             Self::ForeignProc => {
                 "mount -t proc proc /proc   # where the PID namespace was made; unshare does it with --mount-proc"
                     .to_owned()
@@ -284,6 +301,12 @@ impl StartError {
             Step::Broker => "start the broker stub",
             Step::MaskRefresher => "start the mask refresher",
         };
+        if action.contains("namespace")
+            && let Some(cause) = user_namespaces::examine()
+            && cause != Cause::Unknown
+        {
+            return Self::UserNamespaces { action, source, cause };
+        }
         Self::Launch { action, source }
     }
 

@@ -5,6 +5,7 @@
 //! [`Evidence::gather`] tries mechanisms out. The table in [`evaluate`] is pure, so that a test can evaluate any host.
 
 use crate::error::PlanError;
+use crate::error::user_namespaces::{self, Cause};
 use crate::facts::Facts;
 use crate::plan::BusName;
 use palisade_host::cgroup::Cgroups;
@@ -214,8 +215,8 @@ pub struct Evidence {
     pub pids: Have,
     /// `dev.tty.legacy_tiocsti` (since 6.2); 0 forbids typing into terminals.
     pub typing: Option<u32>,
-    /// The setting that restricts user namespaces, if a setting shows this.
-    pub restricted_by: Option<&'static str>,
+    /// Why user namespaces, or mounts in them, are refused. `None`: they aren't.
+    pub refusal: Option<Cause>,
 }
 
 impl Evidence {
@@ -255,14 +256,20 @@ impl Evidence {
                 )),
             },
         };
+        let refusal = user_namespaces::examine();
+        let namespace = |kind| match (Have::from(probe::namespace(kind)), &refusal) {
+            (Have::No(why), Some(cause)) if *cause != Cause::Unknown => {
+                Have::No(format!("{why}: {}", user_namespaces::words(cause)))
+            }
+            (have, _) => have,
+        };
         Self {
             root,
-            restricted_by: kernel.user_namespaces_restricted_by(),
             release: kernel.release,
-            users: probe::namespace(Kind::User).into(),
-            mounts: probe::namespace(Kind::Mount).into(),
-            processes: probe::namespace(Kind::Pid).into(),
-            network: probe::namespace(Kind::Network).into(),
+            users: namespace(Kind::User),
+            mounts: namespace(Kind::Mount),
+            processes: namespace(Kind::Pid),
+            network: namespace(Kind::Network),
             led: probe::namespace(Kind::Led).into(),
             landlock,
             landlock_lacks,
@@ -274,6 +281,7 @@ impl Evidence {
             pids: group("pids"),
             typing: palisade_host::file::read_attribute(Path::new("/proc/sys/dev/tty/legacy_tiocsti"))
                 .and_then(|text| text.parse().ok()),
+            refusal,
         }
     }
 
@@ -284,17 +292,6 @@ impl Evidence {
             Have::No(format!("Landlock isn't available: {why}"))
         } else {
             Have::No(format!("Landlock ABI {needed} is needed, this kernel has {}", self.landlock))
-        }
-    }
-
-    /// What the user can do so that namespaces work.
-    fn namespaces_remedy(&self) -> String {
-        match self.restricted_by {
-            Some("user.max_user_namespaces") => "sysctl -w user.max_user_namespaces=10000".to_owned(),
-            Some("kernel.unprivileged_userns_clone") => "sysctl -w kernel.unprivileged_userns_clone=1".to_owned(),
-            Some(knob) => format!("sysctl -w {knob}=0, or an AppArmor profile for palisade that allows userns"),
-            None => "in a container: docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined …"
-                .to_owned(),
         }
     }
 }
@@ -363,7 +360,7 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
         have,
         weaker: None,
     };
-    let namespaces = Some(host.namespaces_remedy());
+    let namespaces = Some(user_namespaces::hint(host.refusal.as_ref().unwrap_or(&Cause::Unknown)));
     let newer = |version: &str| Some(format!("a kernel from {version} on, with landlock in lsm="));
     let tree =
         || mechanism("own file tree", "user and mount namespaces", host.mounts.clone(), namespaces.clone());
@@ -490,7 +487,7 @@ mod tests {
             memory: no("not delegated"),
             pids: no("not delegated"),
             typing: None,
-            restricted_by: None,
+            refusal: None,
         }
     }
 
@@ -510,16 +507,18 @@ mod tests {
         for have in [&mut host.users, &mut host.mounts, &mut host.processes, &mut host.network] {
             *have = no("can't make a user namespace");
         }
-        host.restricted_by = Some("kernel.unprivileged_userns_clone");
+        host.refusal = Some(Cause::Privileged);
         let policy = merge(vec![built_in()]);
         assert_eq!(
             failing(&host, &policy),
             [Guarantee::Hidden, Guarantee::RulesHold, Guarantee::ProcessesUnseen, Guarantee::EndsTogether]
         );
         let rows = evaluate(&policy, &host);
-        assert_eq!(
-            rows[0].mechanisms[0].remedy.as_deref(),
-            Some("sysctl -w kernel.unprivileged_userns_clone=1")
+        let remedy = rows[0].mechanisms[0].remedy.as_deref();
+        assert!(
+            remedy.is_some_and(
+                |remedy| remedy.starts_with("sudo sysctl -w kernel.unprivileged_userns_clone=1 ")
+            )
         );
         assert_eq!(rows[1].by().unwrap().name, "Landlock");
     }
