@@ -23,6 +23,7 @@
 //! - [`interpose`]: a command's system calls, counted or answered in the command's own processes
 //! - [`watch`]: what is refused and decided, as it happens; [`ps`]: which sandboxes run
 //! - [`completions`], [`man`], [`schema`]: files for packages and editors
+//! - [`setup`]: what a host's AppArmor needs so that launches work
 //! - [`situation`], [`verb`]: common code of these verbs: what they read, and how they answer
 //! - [`mod@bench`]: executes the measuring suite
 //! - [`output`], [`progress`]: messages and progress bars for people
@@ -79,6 +80,7 @@ mod run_options;
 mod scan;
 mod schema;
 mod scope;
+mod setup;
 mod shell;
 mod situation;
 mod store;
@@ -120,6 +122,8 @@ enum Verb {
     Check(Box<check::Options>),
     /// Say what this host can guarantee, and what to do about the rest
     Doctor(Box<doctor::Options>),
+    /// Make launches work where AppArmor refuses user namespaces
+    Setup(setup::Options),
     /// Show the merged policy, and where its files are
     Config(config::Options),
     /// List, show and change profiles
@@ -334,6 +338,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Explain(options), Some((_explain, matches))) => explain::run(options, matches),
         (Verb::Check(options), Some((_check, matches))) => check::run(options, matches),
         (Verb::Doctor(options), Some((_doctor, matches))) => doctor::run(options, matches),
+        (Verb::Setup(options), _) => setup::run(options),
         (Verb::Config(options), _) => config::run(options),
         (Verb::Profile(options), _) => profile::run(options),
         (Verb::Feature(options), _) => profile::run_feature(options),

@@ -114,6 +114,9 @@ pub(crate) enum Failure {
     /// An error of the host's guard.
     #[error(transparent)]
     Guard(#[from] GuardError),
+    /// The host isn't set up.
+    #[error(transparent)]
+    Setup(#[from] crate::setup::SetupError),
     /// The list of running sandboxes can't be read.
     #[error(transparent)]
     Registry(#[from] RegistryError),
@@ -247,6 +250,7 @@ impl Failure {
             Self::History(error) => error.class(),
             Self::Page(_) => "listen",
             Self::Registry(_) => "registry",
+            Self::Setup(error) => error.class(),
             Self::NoProject { .. } => "no-project",
             Self::Repository(_) => "no-repository",
             Self::Events(_) => "store",
@@ -293,6 +297,7 @@ impl Failure {
             Self::History(error) => error.hint(),
             Self::Page(error) => error.hint(),
             Self::Registry(error) => error.hint(),
+            Self::Setup(error) => error.hint(),
             Self::Package(error) => error.hint(),
             Self::NobodyToAsk => Some(yes_hint()),
             _ => None,

@@ -169,6 +169,7 @@ impl<'p> Shell<'p> {
         if place.is_root() && crate::support::has("overlay") {
             write("apart", include_str!("hints/apart.sh"));
             write("packaged", include_str!("hints/packaged.sh"));
+            write("refusing", include_str!("hints/refusing.sh"));
         }
         if place.is_root() && guard {
             write("guarded", include_str!("hints/guarded.sh"));

@@ -79,6 +79,7 @@ mod refusals;
 mod registries;
 mod repositories;
 mod scope;
+mod setup;
 mod shell;
 mod shell_guard;
 mod shell_history;
