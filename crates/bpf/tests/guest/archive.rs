@@ -105,20 +105,30 @@ fn archive(drivers: &[PathBuf], own: &Path, palisaded: &Path, palisade: &Path) -
     for program in [own, palisaded, palisade] {
         files.extend(libraries(program)?.into_iter().map(|library| (library.clone(), library)));
     }
-    for (inside, file) in files {
-        let inside = inside.to_string_lossy().trim_start_matches('/').to_owned();
-        let mut above = PathBuf::new();
-        for part in Path::new(&inside).parent().into_iter().flatten() {
-            above.push(part);
-            archive.directory(&above.to_string_lossy());
-        }
-        archive.entry(&inside, 0o100_755, &fs::read(&file)?, (0, 0));
-    }
+    archive.files(files)?;
     // Their copies are in the archive now.
     for name in ["guest", "palisaded", "palisade"] {
         let _ = fs::remove_file(copy_of(name, &directory));
     }
     Ok(archive.finish())
+}
+
+/// The archive for the boot `apparmor`: another one, with the compiler of profiles and a C library of its own. The kernel unpacks
+/// one archive behind the other.
+pub(crate) fn with_parser(image: &Path) -> Result<PathBuf, String> {
+    let files = crate::parser::files()?;
+    let together = image.with_extension("apparmor.cpio");
+    let partly = image.with_extension(format!("apparmor.{}", std::process::id()));
+    let write = || {
+        let mut archive = Archive::default();
+        archive.files(files)?;
+        let mut bytes = fs::read(image)?;
+        bytes.extend(archive.finish());
+        fs::write(&partly, bytes)?;
+        fs::rename(&partly, &together)
+    };
+    write().map_err(|error| format!("make {}: {error}", together.display()))?;
+    Ok(together)
 }
 
 /// The program without its debugging information, which is nine tenths of its size, if `strip` is installed.
@@ -135,7 +145,7 @@ fn copy_of(name: &str, directory: &Path) -> PathBuf {
 }
 
 /// The libraries, by the paths that the program asks for; the loader reports them.
-fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
+pub(crate) fn libraries(program: &Path) -> io::Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output()?;
     Ok(String::from_utf8_lossy(&output.stdout)
         .lines()
@@ -159,6 +169,20 @@ impl Archive {
         if self.directories.insert(name.to_owned()) {
             self.entry(name, 0o040_755, &[], (0, 0));
         }
+    }
+
+    /// Programs and other files: the path in the guest, and where each is here.
+    fn files(&mut self, files: impl IntoIterator<Item = (PathBuf, PathBuf)>) -> io::Result<()> {
+        for (inside, file) in files {
+            let inside = inside.to_string_lossy().trim_start_matches('/').to_owned();
+            let mut above = PathBuf::new();
+            for part in Path::new(&inside).parent().into_iter().flatten() {
+                above.push(part);
+                self.directory(&above.to_string_lossy());
+            }
+            self.entry(&inside, 0o100_755, &fs::read(&file)?, (0, 0));
+        }
+        Ok(())
     }
 
     fn entry(&mut self, name: &str, mode: u32, content: &[u8], device: (u32, u32)) {

@@ -31,6 +31,8 @@ pub(crate) fn main() -> ! {
             crate::cost::all()
         } else if line.contains("palisade=served") {
             crate::served::all()
+        } else if line.contains("palisade=apparmor") {
+            crate::apparmor::all()
         } else {
             crate::daemon::plain()
         }
@@ -49,7 +51,9 @@ pub(crate) fn main() -> ! {
         }
         "scope" => crate::scope::all(),
         "scope-plain" => crate::scope::plain::all(),
-        "daemon" | "cost" | "served" => println!("cannot go on elsewhere: {}", crate::daemon::switch()),
+        "daemon" | "cost" | "served" | "apparmor" => {
+            println!("cannot go on elsewhere: {}", crate::daemon::switch())
+        }
         _ => println!("no such kind of boot: {kind}"),
     }
     end()

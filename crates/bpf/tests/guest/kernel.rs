@@ -30,6 +30,14 @@ pub(crate) struct Named {
     pub(crate) package: String,
 }
 
+impl Named {
+    /// Whether AppArmor has rules for user namespaces: since 6.7.
+    pub(crate) fn mediates_namespaces(&self) -> bool {
+        let mut numbers = self.version.split('.').map(str::parse::<u32>);
+        !matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) < (6, 7))
+    }
+}
+
 /// The drivers' directories below the kernel's directory of drivers, and their file names.
 const DRIVERS: [(&str, &str); 14] = [
     ("fs/overlayfs", "overlay.ko"),

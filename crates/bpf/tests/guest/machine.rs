@@ -70,7 +70,11 @@ pub(crate) fn boot(kernel: &Path, image: &Path, kind: &str) -> String {
 }
 
 fn boot_once(kernel: &Path, image: &Path, kind: &str) -> String {
-    let modules = if kind.ends_with("plain") { "capability,landlock" } else { "capability,landlock,bpf" };
+    let modules = match kind {
+        "apparmor" => "capability,landlock,apparmor",
+        "plain" | "scope-plain" => "capability,landlock",
+        _ => "capability,landlock,bpf",
+    };
     // Without `no_timer_check` the kernel panics if this machine is too busy to deliver its timer ticks.
     let line = format!(
         "console=ttyS0 quiet loglevel=3 panic=-1 no_timer_check random.trust_cpu=on lsm={modules} palisade={kind}"
