@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests launches where another program listens to system calls already, as WSL2's mirrored networking does: the kernel
 //! permits one listener.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, everybody};
 

@@ -78,6 +78,8 @@ pub(crate) fn all() {
     report("setup-that-does-not-help-is-told", no_help);
     report("setup-keeps-what-others-wrote", others);
     report("setup-lets-nested-sandboxes-work-where-they-are-allowed", nested);
+    crate::yama::ancestors();
+    crate::yama::all();
 }
 
 fn prepare() -> io::Result<()> {
@@ -122,7 +124,7 @@ pub(crate) fn sudo(arguments: &[String]) -> io::Error {
 }
 
 /// Runs a command of the user's, in a session with this profile.
-fn user(session: Option<&str>, words: &[&str]) -> Result<Ended> {
+pub(crate) fn user(session: Option<&str>, words: &[&str]) -> Result<Ended> {
     let mut command = Command::new("/init");
     command.args(["act", "become"]).args(words);
     command.uid(USER).gid(USER).current_dir("/home/user/work").env_clear();

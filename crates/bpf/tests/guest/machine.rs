@@ -71,7 +71,7 @@ pub(crate) fn boot(kernel: &Path, image: &Path, kind: &str) -> String {
 
 fn boot_once(kernel: &Path, image: &Path, kind: &str) -> String {
     let modules = match kind {
-        "apparmor" => "capability,landlock,apparmor",
+        "apparmor" => "capability,landlock,yama,apparmor",
         "plain" | "scope-plain" => "capability,landlock",
         _ => "capability,landlock,bpf",
     };

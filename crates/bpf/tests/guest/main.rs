@@ -35,6 +35,7 @@ mod scenario;
 mod scope;
 mod served;
 mod verity;
+mod yama;
 
 use std::process::ExitCode;
 
