@@ -17,6 +17,12 @@ fn debian_packages_come_and_go_and_leave_nothing() {
     let binaries = Binaries::new();
     binaries.pack("deb", VERSION, &[]).bring(&bed, "/root/one");
     binaries.changed().pack("deb", LATER, &[]).bring(&bed, "/root/two");
+    // An empty directory of AppArmor's package, which stays.
+    bed.run(
+        "mkdir -p /etc/apparmor.d/disable
+printf '%s\\n' /etc/apparmor.d /etc/apparmor.d/disable >> /var/lib/dpkg/info/base-files.list",
+    )
+    .ok();
     let installed = "dpkg-query --show --showformat '${Version} ${db:Status-Abbrev}\\n' palisade palisaded";
     let before = files(&bed);
 

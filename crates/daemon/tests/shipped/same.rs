@@ -38,7 +38,7 @@ fn packages_of_the_same_binaries_have_the_same_bytes() {
             assert!(first == second, "{name} differs");
         }
         let other = binaries.pack(form, "99.0.0", &[]).files();
-        assert!(one.iter().zip(&other).all(|((_, first), (_, second))| first != second));
+        assert!(one.iter().zip(&other).any(|((_, first), (_, second))| first != second));
     }
 }
 
