@@ -132,16 +132,43 @@ impl Database {
         let mut sums = parse_sums(&sums);
         sums.extend(package.configuration.iter().cloned());
         let base = package.name.split(|byte| *byte == b':').next().unwrap_or_default();
-        let lines = list.split(|byte| *byte == b'\n').filter(|line| line.len() > 1 && line[0] == b'/');
-        Ok(lines
+        Ok(paths(&list)
             .map(|line| {
-                let path = match self.diversions.get(line) {
-                    Some((to, by)) if by != base => to,
-                    _ => line,
-                };
+                let path = self.place(line, base);
                 Listed { path: path.to_vec(), md5: sums.get(line).copied() }
             })
             .collect())
+    }
+
+    /// Where a file is that the list of the package `base` has in this line.
+    fn place<'a>(&'a self, line: &'a [u8], base: &[u8]) -> &'a [u8] {
+        match self.diversions.get(line) {
+            Some((to, by)) if by != base => to,
+            _ => line,
+        }
+    }
+
+    /// The package whose file is at `path`. It reads only lists: those of a thousand packages in a few milliseconds.
+    ///
+    /// # Errors
+    ///
+    /// If a list can't be read.
+    pub fn owner(&self, path: &[u8]) -> Result<Option<&Package>, Error> {
+        // The lines that can stand for a file at this path.
+        let diverted =
+            self.diversions.iter().filter(|(_from, (to, _by))| to == path).map(|(from, _)| &from[..]);
+        let lines: Vec<&[u8]> = std::iter::once(path).chain(diverted).collect();
+        for package in &self.packages {
+            let list = match read(&info(&self.root, &package.name, b".list")) {
+                Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => continue,
+                read => read?,
+            };
+            let base = package.name.split(|byte| *byte == b':').next().unwrap_or_default();
+            if paths(&list).any(|line| lines.contains(&line) && self.place(line, base) == path) {
+                return Ok(Some(package));
+            }
+        }
+        Ok(None)
     }
 
     /// The packages that have changed since a time, and those of `known` (from the trust database) that are gone.
@@ -174,6 +201,11 @@ impl Database {
         changed.removed.sort_unstable();
         changed
     }
+}
+
+/// The paths of a list.
+fn paths(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.split(|byte| *byte == b'\n').filter(|line| line.len() > 1 && line[0] == b'/')
 }
 
 fn info(root: &Path, name: &[u8], suffix: &[u8]) -> PathBuf {

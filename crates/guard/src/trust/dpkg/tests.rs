@@ -53,6 +53,22 @@ fn packages_with_all_their_oddities() {
     assert_eq!(files(0), expected.map(|(path, md5)| (path.to_owned(), md5)));
     assert_eq!(files(1), [("/usr/bin/x".to_owned(), true)]);
     assert_eq!(files(2), [("/usr/bin/z".to_owned(), true)]);
+    let owner = |path: &str| {
+        let owner = database.owner(path.as_bytes()).unwrap();
+        owner.map(|package| package.name.escape_ascii().to_string())
+    };
+    for (path, name) in [
+        ("/usr/bin/x", "three:amd64"),
+        ("/usr/bin/x.real", "one"),
+        ("/usr/bin/y.away", "one"),
+        ("/usr/bin/z", "under-way"),
+        ("/etc/a b", "one"),
+    ] {
+        assert_eq!(owner(path).as_deref(), Some(name), "{path}");
+    }
+    for path in ["/usr/bin/y", "/etc/two", "/usr/bin/unlisted", ""] {
+        assert_eq!(owner(path), None, "{path}");
+    }
     // Removed since the packages were read.
     let info = root.path().join("var/lib/dpkg/info");
     std::fs::rename(info.join("three:amd64.list"), info.join("away")).unwrap();
