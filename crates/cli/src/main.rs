@@ -22,6 +22,7 @@
 //! - [`bwrap`]: bubblewrap's command line
 //! - [`interpose`]: a command's system calls, counted or answered in the command's own processes
 //! - [`watch`]: what is refused and decided, as it happens; [`ps`]: which sandboxes run
+//! - [`own`]: how this program was installed, and how to update and remove it
 //! - [`completions`], [`man`], [`schema`]: files for packages and editors
 //! - [`setup`]: what a host's AppArmor needs so that launches work
 //! - [`situation`], [`verb`]: common code of these verbs: what they read, and how they answer
@@ -62,6 +63,7 @@ mod open;
 mod opened;
 mod option_error;
 mod output;
+mod own;
 mod package;
 mod package_info;
 mod package_menu;
@@ -160,6 +162,9 @@ enum Verb {
     Why(why::Options),
     /// List the sandboxes that run
     Ps(ps::Options),
+    /// Say how this program was installed, and how to update and remove it
+    #[command(name = "self")]
+    Own(own::Options),
     /// Measure Palisade beside other launchers
     Bench(bench::Options),
     /// Print completions for a shell
@@ -357,6 +362,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Watch(options), _) => watch::run(options),
         (Verb::Why(options), _) => why::run(options),
         (Verb::Ps(options), _) => ps::run(options),
+        (Verb::Own(options), _) => own::run(options),
         (Verb::Bench(options), _) => bench::run(options),
         (Verb::Completions(options), _) => completions::run(options),
         (Verb::Man(options), _) => man::run(options),

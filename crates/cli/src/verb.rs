@@ -120,6 +120,9 @@ pub(crate) enum Failure {
     /// The list of running sandboxes can't be read.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+    /// A record of installed programs can't be read.
+    #[error(transparent)]
+    Own(#[from] crate::own::OwnError),
     /// The process can't wait for signals.
     #[error("can't wait for signals: {source}")]
     Signals {
@@ -251,6 +254,7 @@ impl Failure {
             Self::Page(_) => "listen",
             Self::Registry(_) => "registry",
             Self::Setup(error) => error.class(),
+            Self::Own(_) => "installation",
             Self::NoProject { .. } => "no-project",
             Self::Repository(_) => "no-repository",
             Self::Events(_) => "store",
@@ -298,6 +302,7 @@ impl Failure {
             Self::Page(error) => error.hint(),
             Self::Registry(error) => error.hint(),
             Self::Setup(error) => error.hint(),
+            Self::Own(error) => Some(error.hint()),
             Self::Package(error) => error.hint(),
             Self::NobodyToAsk => Some(yes_hint()),
             _ => None,
