@@ -40,6 +40,7 @@ mod hints;
 mod hot_path;
 mod ids;
 mod import;
+mod installed;
 mod interactive;
 mod interpose;
 mod launches;
