@@ -4,7 +4,7 @@
 use super::asker::Asker;
 use super::error::SetupError;
 use super::parser::Parser;
-use super::profile::{Installed, Profile};
+use super::profile::{DIRECTORY, Installed, Profile};
 use palisade_host::places::{self, Trustee};
 use palisade_text::harmless;
 use std::fs::{File, Metadata, Permissions};
@@ -64,6 +64,11 @@ impl Change {
         profile: Profile,
         installed: Option<Installed>,
     ) -> Result<Self, SetupError> {
+        // The compiler of profiles passes over a disabled one without an error.
+        let disabled = Path::new(DIRECTORY).join("disable").join(&profile.name);
+        if disabled.symlink_metadata().is_ok() {
+            return Err(SetupError::Disabled { path: disabled });
+        }
         let foreign = profile.file.symlink_metadata().is_ok() && written(&profile.file)?.is_none();
         Ok(Self { program, copied, profile, foreign, installed })
     }

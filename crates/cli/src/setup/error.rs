@@ -88,6 +88,12 @@ pub(crate) enum SetupError {
         /// The program.
         path: PathBuf,
     },
+    /// The administrator has disabled the profile, or a package for an older AppArmor has.
+    #[error("the profile is disabled by {}", path.shown())]
+    Disabled {
+        /// The link that disables it.
+        path: PathBuf,
+    },
     /// Launches are refused nevertheless.
     #[error(
         "nothing is changed: with the profile, a launch by user {uid} still fails: {}",
@@ -132,6 +138,7 @@ impl SetupError {
             Self::Write { .. } => "write",
             Self::Distrusted(_) => "distrusted",
             Self::Taken { .. } => "exists",
+            Self::Disabled { .. } => "disabled",
             Self::NoSudo { .. } => "root-only",
         }
     }
@@ -151,6 +158,9 @@ impl SetupError {
             ),
             Self::Taken { path } => {
                 format!("{} setup   # makes a profile for that program", quoted(&path.to_string_lossy()))
+            }
+            Self::Disabled { path } => {
+                format!("sudo rm {}   # enables the profile, at the next setup or boot", quoted(&path.to_string_lossy()))
             }
             Self::Session { .. } => {
                 "palisade setup --undo   # takes the profile away again; or start palisade from another session".to_owned()
