@@ -7,6 +7,7 @@ import base64
 import hashlib
 import os
 import pathlib
+import re
 import sys
 import time
 import zipfile
@@ -23,8 +24,17 @@ LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
 OLDEST = 315532800
 
 
+def version_of(text):
+    """Python's form of a version, in which a name of a wheel has no other hyphens."""
+    match = re.fullmatch(r"(\d+\.\d+\.\d+)(?:-(alpha|beta|rc)\.?(\d+))?", text)
+    if match is None:
+        raise SystemExit(f"wheel: error: {text} has no form in Python: it isn't like 1.2.3 or 1.2.3-rc.4")
+    release, kind, number = match.groups()
+    return release if kind is None else release + {"alpha": "a", "beta": "b", "rc": "rc"}[kind] + number
+
+
 def wheel(program, target):
-    published, version = os.environ["PUBLISHED"], os.environ["PACKAGE_VERSION"]
+    published, version = os.environ["PUBLISHED"], version_of(os.environ["PACKAGE_VERSION"])
     repository, licence = os.environ["REPOSITORY"], os.environ["LICENCE"]
     name = f"{published.replace('-', '_')}-{version}"
     info = f"{name}.dist-info"

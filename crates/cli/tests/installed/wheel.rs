@@ -106,6 +106,27 @@ fn the_record_is_right() {
     assert_eq!(run.ok(), format!("palisade-sandbox {CURRENT} Apache-2.0 OR MIT"));
 }
 
+/// A hyphen would end the version in the name of a wheel.
+#[test]
+fn a_version_before_a_release_is_written_as_python_writes_it() {
+    if !has("python3") {
+        return;
+    }
+    let place = ordinary();
+    let directory = made(&place, "wheel", "1.2.0-rc.3");
+    let names = place_tree(&directory);
+    assert!(names[1].starts_with("./palisade_sandbox-1.2.0rc3-py3-none-manylinux"), "{names:?}");
+    let mut build = std::process::Command::new(super::root().join("packaging/wheel/build"));
+    build
+        .env("PACKAGE_ROOT", super::root())
+        .env("PACKAGE_BINARIES", place.binary().parent().unwrap())
+        .env("PACKAGE_VERSION", "1.2-3")
+        .env("PACKAGE_OUTPUT", &place.work)
+        .env("SOURCE_DATE_EPOCH", "1700000000");
+    let run = crate::support::job::finish(&mut build);
+    assert!(run.code != 0 && run.err.contains("1.2-3 has no form in Python"), "{run:?}");
+}
+
 const CHECK: &str = r#"
 import base64, csv, email, hashlib, io, sys, zipfile
 archive = zipfile.ZipFile(sys.argv[1])
