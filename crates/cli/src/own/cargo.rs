@@ -18,13 +18,13 @@ pub(super) fn find(program: &Program<'_>) -> Option<Installation> {
         _ if usual.as_deref().is_some_and(by_binstall) => format!("binstall --locked {PACKAGE}"),
         Some(("path", place)) => {
             let place = place.strip_prefix("file://").unwrap_or(place);
-            format!("install --locked --path {}", palisade_text::quoted(place))
+            format!("install --locked{} --path {}", target(), palisade_text::quoted(place))
         }
         Some(("git", url)) => {
             let url = url.split(['?', '#']).next().unwrap_or_default();
-            format!("install --locked --git {} {PACKAGE}", palisade_text::quoted(url))
+            format!("install --locked{} --git {} {PACKAGE}", target(), palisade_text::quoted(url))
         }
-        _ => format!("install --locked {PACKAGE}"),
+        _ => format!("install --locked{} {PACKAGE}", target()),
     };
     Some(Installation::new(
         "cargo",
@@ -32,6 +32,12 @@ pub(super) fn find(program: &Program<'_>) -> Option<Installation> {
         with_rights(root, format!("cargo {from}{option}")),
         with_rights(root, format!("cargo uninstall{option} {PACKAGE}")),
     ))
+}
+
+/// The option without which the update of a static program would be one that isn't.
+fn target() -> String {
+    let option = || format!(" --target {}-unknown-linux-musl", std::env::consts::ARCH);
+    if cfg!(target_env = "musl") { option() } else { String::new() }
 }
 
 /// The source of this program's package.

@@ -53,7 +53,7 @@ fn cargo_lists_it_in_its_home_or_in_a_root() {
         assert_eq!(answer["installed_by"], "cargo");
         assert_eq!(
             answer["update"],
-            serde_json::json!([format!("cargo install --locked --path {package}{option}")])
+            serde_json::json!([format!("cargo install --locked{} --path {package}{option}", target())])
         );
         manifest(&place, "2.0.0");
         for command in commands(&answer, "update") {
@@ -67,6 +67,11 @@ fn cargo_lists_it_in_its_home_or_in_a_root() {
     }
 }
 
+/// The tested program is static, and its update is to be so, too.
+fn target() -> String {
+    format!(" --target {}-unknown-linux-musl", std::env::consts::ARCH)
+}
+
 /// The sources that cargo's record can name.
 #[test]
 fn each_source_has_its_command() {
@@ -74,15 +79,15 @@ fn each_source_has_its_command() {
     let sources = [
         (
             "registry+https://github.com/rust-lang/crates.io-index".to_owned(),
-            "cargo install --locked palisade-cli".to_owned(),
+            format!("cargo install --locked{} palisade-cli", target()),
         ),
         (
             format!("git+{url}?branch=main#0123456789abcdef"),
-            format!("cargo install --locked --git {url} palisade-cli"),
+            format!("cargo install --locked{} --git {url} palisade-cli", target()),
         ),
         (
             "path+file:///srv/a b/crates/cli".to_owned(),
-            "cargo install --locked --path '/srv/a b/crates/cli'".to_owned(),
+            format!("cargo install --locked{} --path '/srv/a b/crates/cli'", target()),
         ),
     ];
     for (source, command) in sources {
