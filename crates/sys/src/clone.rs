@@ -265,8 +265,16 @@ pub(crate) unsafe fn forking(flags: i32, exit_signal: i32) -> Result<Option<i32>
     };
     // SAFETY: needed to fork without a C library. Sound: the structure outlives the call, and
     // without CLONE_VM the child has its own copy of this frame.
-    let returned = unsafe {
+    let returned = match unsafe {
         raw::syscall(libc::SYS_clone3, [&raw const arguments as usize, size_of::<CloneArgs>(), 0, 0, 0, 0])
+    } {
+        // A container's filter, or Palisade's around this process.
+        Err(rustix::io::Errno::NOSYS) => {
+            let flags = (flags | exit_signal).cast_unsigned() as usize;
+            // SAFETY: as above; without a stack the child goes on with its copy of this one.
+            unsafe { raw::syscall(libc::SYS_clone, [flags, 0, 0, 0, 0, 0]) }
+        }
+        other => other,
     }?;
     Ok(if returned == 0 { None } else { Some(pid(returned)) })
 }
