@@ -18,6 +18,8 @@ use crate::launch::{Failure, Memory, Shared, Stamps, Started, Step, at};
 use crate::operation::Progress;
 use crate::raw;
 use crate::wait::{self, Change};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -76,54 +78,65 @@ fn started((command, executing): (i32, i32), stamps: Stamps, stacks: Stacks) -> 
     }
 }
 
-/// What the broker tells the launcher once, in memory that both share.
-#[derive(Clone, Copy)]
+/// What the broker tells the launcher once: how the command's start went.
+#[derive(Clone, Copy, Default)]
 struct Told {
-    /// The command has been executed, or the failure is known.
-    done: bool,
     failure: Option<Failure>,
     stamps: Stamps,
     command: i32,
 }
 
-/// One page that this process and its copies share.
-struct Page(*mut Told);
+/// Memory that the launcher and the broker share.
+struct Page {
+    told: UnsafeCell<Told>,
+    /// `told` is written, and isn't written again.
+    done: AtomicBool,
+}
 
-impl Page {
+/// The launcher's hold of the page.
+struct Shown(*mut Page);
+
+impl Shown {
     fn new() -> Result<Self, Errno> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: needed for memory that a copy of this process shares. Sound: the kernel chooses a free place.
         let page =
-            unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), size_of::<Told>(), access, flags) }?;
-        let page: *mut Told = page.cast();
-        // SAFETY: needed to initialise it. Sound: a page is aligned for every type, large enough, and only this process
-        // has it yet.
-        unsafe { page.write(Told { done: false, failure: None, stamps: Stamps::default(), command: 0 }) };
+            unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), size_of::<Page>(), access, flags) }?;
+        let page: *mut Page = page.cast();
+        // SAFETY: needed to initialise it. Sound: a mapping is aligned for every type and large enough, and only this
+        // process has it yet.
+        unsafe { page.write(Page { told: UnsafeCell::default(), done: AtomicBool::new(false) }) };
         Ok(Self(page))
     }
 
-    fn tell(&self, told: Told) {
-        // SAFETY: needed to write to shared memory. Sound: the launcher reads only when the broker has closed its pipe,
-        // which comes later.
-        unsafe { self.0.write(told) };
+    fn page(&self) -> &Page {
+        // SAFETY: needed to reach the mapping. Sound: it was initialised, and lives as long as `self`.
+        unsafe { &*self.0 }
     }
 
-    fn heard(&self) -> Told {
-        // SAFETY: needed to read from shared memory. Sound: the broker has closed the pipe, or is dead, so it writes no
-        // more. If it died in the middle, `done` wasn't set: it is in the same write, but is only ever false or true.
-        unsafe { self.0.read() }
+    /// For the broker, once.
+    fn tell(&self, told: Told) {
+        // SAFETY: needed to write to shared memory. Sound: the launcher reads it only once `done` is set.
+        unsafe { self.page().told.get().write(told) };
+        self.page().done.store(true, Ordering::Release);
+    }
+
+    /// What the broker has told; `None`: it died before.
+    fn heard(&self) -> Option<Told> {
+        // SAFETY: needed to read from shared memory. Sound: `done` is set after the only write.
+        self.page().done.load(Ordering::Acquire).then(|| unsafe { self.page().told.get().read() })
     }
 }
 
-impl Drop for Page {
+impl Drop for Shown {
     fn drop(&mut self) {
-        // SAFETY: needed to give the page back. Sound: no reference to it is left.
-        let _unmapped = unsafe { rustix::mm::munmap(self.0.cast(), size_of::<Told>()) };
+        // SAFETY: needed to give the page back. Sound: every reference to it has borrowed `self`.
+        let _unmapped = unsafe { rustix::mm::munmap(self.0.cast(), size_of::<Page>()) };
     }
 }
 
 fn start_below_broker(shared: &mut Shared<'_>, stacks: Stacks, broker: &Broker) -> Result<Started, Failure> {
-    let page = Page::new().map_err(at(Step::Broker))?;
+    let page = Shown::new().map_err(at(Step::Broker))?;
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(at(Step::Socket))?;
     let owner = raw::getpid();
     // SAFETY: needed for a process with memory of its own in which the C library works. Sound: the C library sees to it
@@ -137,15 +150,16 @@ fn start_below_broker(shared: &mut Shared<'_>, stacks: Stacks, broker: &Broker) 
             drop(writer);
             // The end of file comes when the broker has told its result, or has died.
             while rustix::io::read(&reader, &mut [0u8]) == Err(Errno::INTR) {}
-            let told = page.heard();
             let died = Failure { step: Step::Broker, errno: Errno::INTR };
-            match told.failure.or((!told.done).then_some(died)) {
-                Some(failure) => {
+            match page.heard() {
+                Some(Told { failure: None, stamps, command }) => {
+                    Ok(started((process, command), stamps, stacks))
+                }
+                told => {
                     let _dead_already = raw::kill(process, libc::SIGKILL);
                     let _reaped = wait::blocking(process);
-                    Err(failure)
+                    Err(told.and_then(|told| told.failure).unwrap_or(died))
                 }
-                None => Ok(started((process, told.command), told.stamps, stacks)),
             }
         }
         _ => Err(Failure { step: Step::Fork, errno: last_error() }),
@@ -157,12 +171,12 @@ fn last_error() -> Errno {
 }
 
 /// The broker's process.
-fn be_broker(shared: &mut Shared<'_>, broker: &Broker, page: &Page, writer: OwnedFd, owner: i32) -> ! {
+fn be_broker(shared: &mut Shared<'_>, broker: &Broker, page: &Shown, writer: OwnedFd, owner: i32) -> ! {
     shared.below_broker = true;
     let begun = begin(shared, broker, owner, writer.as_raw_fd());
     let failure = begun.as_ref().err().copied();
     let command = begun.as_ref().map_or(0, |(command, _serving)| *command);
-    page.tell(Told { done: true, failure, stamps: shared.stamps, command });
+    page.tell(Told { failure, stamps: shared.stamps, command });
     drop(writer);
     let Ok((command, serving)) = begun else { raw::exit(1) };
     let together = shared.launch.command.place == Place::Launcher;

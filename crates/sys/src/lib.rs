@@ -10,7 +10,7 @@
 //! - [`landlock`], [`seccomp`]: the two walls behind it
 //! - [`network`], `netlink`: a network in which every address is served from outside
 //! - [`datagram`]: datagrams with their source and destination addresses
-//! - `init`, `command`: what PID 1 and the command's process do
+//! - `init`, `command`: what PID 1 and the command's process do; `in_place`: a launch without namespaces
 //! - `broker`, `rest`, [`notify`]: the process that answers calls that the filter passes on
 //! - [`wait`], [`process`], [`usage`]: children, signals, this process's arguments and environment
 //! - [`probe`]: what this host lets the caller do
