@@ -281,6 +281,18 @@ fn a_directory_isnt_moved_with_what_is_protected_in_it() {
     }
 }
 
+/// A shell's `>` truncates, which Landlock restricts apart from writing.
+#[test]
+fn files_of_the_kernel_about_oneself_are_written_by_a_shell() {
+    let line = "echo 900 >/proc/self/oom_score_adj && cat /proc/self/oom_score_adj";
+    for place in everybody() {
+        assert_eq!(place.outside(line).trim(), "900");
+        for options in [&[][..], &["--protect", "off"], &["--namespaces", "none"], &["--allow-namespaces"]] {
+            assert_eq!(place.run(options, &["sh", "-c", line]).ok(), "900", "{options:?}");
+        }
+    }
+}
+
 #[test]
 fn the_null_device_from_outside_can_be_opened_again() {
     for place in everybody() {

@@ -439,7 +439,7 @@ fn nothing_inside_reads_or_forges_an_entry() {
         for option in ["--ro", "--rw"] {
             for path in [&directory, &runtime, &home] {
                 let options = ["run", "--namespaces", "none", option, path, "--", "sh", "-c", &attack];
-                session.run(&options).refused(125, &["Palisade's own directory"]).with_hint();
+                session.run(&options).refused(125, &["Palisade's own files stay outside"]).with_hint();
             }
         }
         assert_eq!(session.found(&duration)["name"], "web");

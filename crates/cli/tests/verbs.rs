@@ -265,7 +265,7 @@ fn doctor_prints_the_table() {
     let (code, json) = home.json(&["doctor", "--json"]);
     assert_eq!(json["enforceable"], Value::Bool(code == 0), "{json}");
     let rows = json["guarantees"].as_array().unwrap();
-    assert_eq!(rows.len(), 14);
+    assert_eq!(rows.len(), palisade_policy::Guarantee::ALL.len());
     assert!(rows.iter().all(|row| !row["mechanisms"].as_array().unwrap().is_empty()), "{json}");
     let words = home.run(&["doctor"]);
     assert!(words.out.starts_with("palisade run works here: "), "{words:?}");

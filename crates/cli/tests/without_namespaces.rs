@@ -198,3 +198,39 @@ fn what_is_not_granted_for_writing_keeps_its_attributes() {
         assert_eq!(said.lines().collect::<Vec<_>>(), ["0o600 1000 1", "0o600 1000 1"], "as outside");
     }
 }
+
+/// What a process may write about itself in `/proc`, it writes about itself, and nothing about the broker, which the kernel
+/// would let write to its own memory.
+#[test]
+fn the_brokers_own_files_in_proc_are_out_of_reach() {
+    let script = r#"
+import os, sys
+broker = os.getppid()
+links = os.open(f"/proc/{broker}", os.O_PATH)
+attempts = [f"/proc/{broker}/mem", f"/proc/{broker}/task/{broker}/mem", f"/proc/./{broker}/oom_score_adj",
+            f"/proc/self/fd/{links}/mem", f"/proc/{broker}/fd/0", f"/proc/{broker}/comm"]
+for name in os.listdir(f"/proc/{broker}/task"):
+    attempts.append(f"/proc/{name}/mem")
+os.symlink(f"/proc/{broker}/mem", "link")
+os.symlink("/proc/self/oom_score_adj", "own")
+attempts.append("link")
+for path in attempts:
+    try: os.open(path, os.O_RDWR); print("opened", path)
+    except OSError: pass
+os.chdir(f"/proc/{broker}")
+try: os.open("mem", os.O_RDWR); print("opened mem in its directory")
+except OSError: pass
+os.chdir(sys.argv[1])
+for path in ["/proc/self/oom_score_adj", "own", f"/proc/{os.getpid()}/oom_score_adj"]:
+    before = open("/proc/self/oom_score_adj").read()
+    with open(path, "w") as file: file.write(str(int(before) + 1))
+    print(int(open("/proc/self/oom_score_adj").read()) - int(before))
+"#;
+    for place in everybody() {
+        let script = place.write("work/script.py", script).display().to_string();
+        place.outside("rm -f link own");
+        let work = place.work.display().to_string();
+        let run = place.run(&["--namespaces", "none"], &["python3", &script, &work]);
+        assert_eq!(run.ok(), "1\n1\n1", "{run:?}");
+    }
+}

@@ -93,6 +93,12 @@ pub enum StartError {
         "can't judge names: another program listens to system calls here already, and the kernel permits one listener"
     )]
     Listener,
+    /// The broker can't read what a command passes to the kernel.
+    #[error("can't judge names: {reason}")]
+    Unreadable {
+        /// Why.
+        reason: &'static str,
+    },
     /// The host refuses user namespaces.
     #[error("can't {action}: {source}: {}", user_namespaces::words(cause))]
     UserNamespaces {
@@ -161,11 +167,11 @@ impl StartError {
         }
     }
 
-    /// Whether a plan made now may succeed where this kept plan has not: a file that it mounts has changed, or another
-    /// program listens to system calls.
+    /// Whether a plan made now may succeed where this kept plan has not: a file that it mounts has changed, another
+    /// program listens to system calls, or a setting of the kernel has changed.
     #[must_use]
     pub const fn is_stale(&self) -> bool {
-        matches!(self, Self::Tree { .. } | Self::Listener)
+        matches!(self, Self::Tree { .. } | Self::Listener | Self::Unreadable { .. })
     }
 
     /// Whether another plan must be made, because another sandbox has the home: one with an overlay of it.

@@ -62,8 +62,24 @@ impl Demands {
         notes: &mut Vec<Cow<'static, str>>,
         note: impl FnOnce() -> String,
     ) -> Result<(), PlanError> {
+        self.give_up_part(guarantee, guarantee.words(), reason, notes, note)
+    }
+
+    /// As [`give_up`](Self::give_up), for the part of a guarantee that these words describe.
+    ///
+    /// # Errors
+    /// When the policy requires it.
+    pub(crate) fn give_up_part(
+        &self,
+        guarantee: Guarantee,
+        words: &'static str,
+        reason: &str,
+        notes: &mut Vec<Cow<'static, str>>,
+        note: impl FnOnce() -> String,
+    ) -> Result<(), PlanError> {
         if self.required.has(guarantee) {
-            return Err(self.lacking(guarantee, reason));
+            let named = self.required.names(guarantee);
+            return Err(PlanError::Guarantee { guarantee: words, reason: reason.to_owned(), named });
         }
         self.lose(guarantee);
         notes.push(Cow::Owned(note()));

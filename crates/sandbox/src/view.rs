@@ -301,7 +301,8 @@ pub(crate) fn processes(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     tree.directory(Path::new("/proc"), 0o755)?;
     tree.push(Step::Processes {
         path: Text::literal(c"proc"),
-        rights: Rights::READ.union(Rights::WRITE_FILE),
+        // A shell's `>` truncates the file.
+        rights: Rights::READ.union(Rights::WRITE_FILE).union(Rights::TRUNCATE),
     });
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use crate::apply::start::LaunchEvent;
 use crate::error::{StartError, quoted};
+use crate::facts::broker::unreadable;
 use crate::filter::calls::{self, Unanswered};
 use crate::filter::denials;
 use crate::network::sockets;
@@ -48,6 +49,10 @@ pub(crate) fn prepare<'p>(
     umask: u32,
 ) -> Result<Option<(Broker, ReportReceiver<'p>)>, StartError> {
     let Some(told) = &plan.broker else { return Ok(None) };
+    // The setting may have changed since the plan was made.
+    if let Some(reason) = unreadable(plan.namespaces.is_empty()) {
+        return Err(StartError::Unreadable { reason });
+    }
     let failed = |action| move |source| StartError::Launch { action, source };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let proc =

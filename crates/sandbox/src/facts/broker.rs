@@ -3,8 +3,8 @@
 
 use super::Facts;
 use palisade_sys::probe::{self, Presence};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::path::Path;
 
 impl Facts {
     /// Why no broker can judge names on this host; `None`: it can. It is tried out, because only the planner asks, and a
@@ -19,19 +19,27 @@ impl Facts {
                      (WSL2's mirrored networking is one, and so is a palisade around this one)",
                 );
             }
-            let scope = palisade_host::file::read_attribute(Path::new("/proc/sys/kernel/yama/ptrace_scope"));
-            (scope.as_deref() == Some("3")).then_some(
-                "kernel.yama.ptrace_scope is 3, so no process can read which names another one passes to the kernel",
-            )
+            unreadable(false)
         })
     }
+}
 
-    /// Why no process can read the memory of its descendants outside of a user namespace of its own.
-    pub(crate) fn lacks_tracing(&self) -> Option<&'static str> {
-        let scope = palisade_host::file::read_attribute(Path::new("/proc/sys/kernel/yama/ptrace_scope"));
-        (scope.as_deref() == Some("2")).then_some(
+/// Why the broker can't read which names a command passes to the kernel; `None`: it can. Each launch asks, because a kept
+/// plan doesn't depend on the setting.
+pub(crate) fn unreadable(in_place: bool) -> Option<&'static str> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    // A kernel without Yama doesn't have it.
+    let setting = rustix::fs::open(c"/proc/sys/kernel/yama/ptrace_scope", flags, Mode::empty()).ok()?;
+    let mut scope = [0u8; 1];
+    rustix::io::read(&setting, &mut scope).ok()?;
+    match &scope {
+        b"3" => Some(
+            "kernel.yama.ptrace_scope is 3, so no process can read which names another one passes to the kernel",
+        ),
+        b"2" if in_place => Some(
             "kernel.yama.ptrace_scope is 2, so no process without a privilege can read which names another one passes \
              to the kernel",
-        )
+        ),
+        _ => None,
     }
 }

@@ -42,7 +42,8 @@ pub(crate) fn steps(
         Path::new("/dev"),
         Rights::READ.union(Rights::WRITE_FILE).union(Rights::IOCTL_DEV),
     )?;
-    allow(&mut steps, facts, Path::new("/proc"), Rights::READ.union(Rights::WRITE_FILE))?;
+    let kernels = Rights::READ.union(Rights::WRITE_FILE).union(Rights::TRUNCATE);
+    allow(&mut steps, facts, Path::new("/proc"), kernels)?;
     for found in toolchain::find(&facts.account.home, &facts.environment, &facts.layout).found {
         allow(&mut steps, facts, &found.canonical, programs)?;
     }
@@ -137,7 +138,7 @@ fn keep_own_place(
 ) -> Result<(), PlanError> {
     let source = path.source.shown();
     let reason = format!(
-        "Palisade's own directory {} lies in {source}, and Landlock can't restrict a path below one that it allows",
+        "{} lies in {source}, and Landlock can't restrict a path below one that it allows",
         place.shown()
     );
     if path.rule.origin.layer == Layer::BuiltIn {
@@ -146,12 +147,16 @@ fn keep_own_place(
         )));
         return Ok(());
     }
-    demands.give_up(Guarantee::RulesHold, &reason, notes, || format!("not enforced: {reason}"))
+    let words = "Palisade's own files stay outside";
+    demands.give_up_part(Guarantee::RulesHold, words, &reason, notes, || {
+        format!("Palisade's own files can be reached: {reason}")
+    })
 }
 
 /// Reports that the view `closure` isn't possible.
 pub(crate) fn no_closure(demands: &Demands, notes: &mut Vec<Cow<'static, str>>) -> Result<(), PlanError> {
-    demands.give_up(Guarantee::Hidden, "the view closure needs a mount namespace", notes, || {
+    let words = "only the program's own files are visible";
+    demands.give_up_part(Guarantee::Hidden, words, "that needs a mount namespace", notes, || {
         "not enforced: the view closure: system directories can be read".to_owned()
     })
 }

@@ -3,6 +3,7 @@
 
 use crate::error::PlanError;
 use crate::facts::Facts;
+use crate::facts::broker::unreadable;
 use crate::guarantee::Demands;
 use crate::plan::planner::Isolation;
 use crate::plan::text::Text;
@@ -47,9 +48,7 @@ pub(crate) fn enforcement(
     let lacks = match (isolation, enforcement) {
         (Isolation::Full, NameEnforcement::Broker) => facts.lacks_broker(),
         (Isolation::Full, _) => None,
-        (Isolation::InPlace, NameEnforcement::Broker) => {
-            facts.lacks_broker().or_else(|| facts.lacks_tracing())
-        }
+        (Isolation::InPlace, NameEnforcement::Broker) => facts.lacks_broker().or_else(|| unreadable(true)),
         (Isolation::InPlace, _) => Some("mounts over names need a mount namespace"),
     };
     let Some(reason) = lacks else { return Ok(enforcement) };
@@ -170,7 +169,9 @@ fn roots(
                 add(path, None, true, false)?;
             }
             Step::Allow { path, rights }
-                if isolation == Isolation::InPlace && rights.intersection(WRITTEN) == WRITTEN =>
+                if isolation == Isolation::InPlace
+                    && rights.intersection(WRITTEN) == WRITTEN
+                    && path.as_bytes() != b"/proc" =>
             {
                 let name = path.as_bytes().strip_prefix(b"/").unwrap_or(path.as_bytes());
                 add(&Text::new(name)?, Some(path), true, false)?;

@@ -7,6 +7,7 @@
 
 use crate::broker::Worker;
 use crate::broker::report::Program;
+use crate::broker::resolve::is_in_proc;
 use palisade_sys::notify::{self, Limited, Notification};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
@@ -91,6 +92,47 @@ pub(crate) struct Caller<'w> {
 impl<'w> Caller<'w> {
     pub(crate) const fn new(worker: &'w Worker<'w>, call: &'w Notification) -> Self {
         Self { worker, call }
+    }
+
+    /// Whether the broker is in the caller's tree and PID namespace.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.worker.shared.in_place
+    }
+
+    /// Whether a name in `/proc` is one of the broker's threads or the broker itself. A thread that can't be examined counts
+    /// as one.
+    pub(crate) fn is_brokers(&self, name: &[u8]) -> bool {
+        if name.is_empty() || !name.iter().all(u8::is_ascii_digit) {
+            return false;
+        }
+        let path = [name, b"/status"].concat();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let read =
+            rustix::fs::openat(&self.worker.shared.proc, &*path, flags, Mode::empty()).and_then(|file| {
+                let mut text = vec![0u8; 1024];
+                let length = rustix::io::read(&file, &mut text[..])?;
+                text.truncate(length);
+                Ok(text)
+            });
+        match read {
+            Ok(text) => field(&text, b"\nTgid:")
+                .and_then(|number| number.parse::<u32>().ok())
+                .is_none_or(|process| process == std::process::id()),
+            // No process has the number.
+            Err(errno) => !matches!(errno, Errno::NOENT | Errno::SRCH),
+        }
+    }
+
+    /// Whether an open file is one of the broker's own in a process file system.
+    pub(crate) fn is_of_broker(&self, file: BorrowedFd<'_>) -> Result<bool, Errno> {
+        if !self.is_in_place() || !is_in_proc(file)? {
+            return Ok(false);
+        }
+        let path = path_of(file)?;
+        // In another mount of the file system, the path doesn't say whose file it is.
+        Ok(path.strip_prefix(b"/proc/").is_none_or(|below| {
+            self.is_brokers(below.split(|byte| *byte == b'/').next().unwrap_or_default())
+        }))
     }
 
     /// Whether its call still waits.

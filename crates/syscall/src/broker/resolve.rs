@@ -4,12 +4,14 @@
 //! The kernel resolves most paths in one call. Paths through `/proc/self` depend on the process that resolves them.
 //! The broker isn't in the sandbox's PID namespace, so for the broker that link doesn't exist. Such paths are
 //! resolved here, name by name. The result is judged afterwards, so the way of resolving doesn't matter for security.
+//! Without namespaces the broker is in that namespace. Then every path that leads into `/proc` is resolved here, and the
+//! broker's own files there are refused: the kernel would let the broker write to its own memory.
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, OBJECT, PATH_MAX, path_of};
 use crate::broker::repository::{Locks, marks_of};
 use crate::broker::way::Way;
 use palisade_policy::names::repository::Marks;
-use rustix::fs::{CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -173,7 +175,10 @@ impl Caller<'_> {
         let parent = if directory.is_empty() {
             self.base(descriptor)
         } else {
-            let quick = if bytes.first() == Some(&b'/') {
+            let quick = if self.is_in_place() {
+                let start = if bytes.first() == Some(&b'/') { root()? } else { self.base(descriptor)? };
+                open_apart(&start, &c_string(directory)?)
+            } else if bytes.first() == Some(&b'/') {
                 open_parent(CWD, &c_string(directory)?)
             } else if descriptor == CWD.as_raw_fd() && directory.len() < PATH_MAX / 2 {
                 self.in_working_directory(directory)
@@ -246,6 +251,22 @@ impl Caller<'_> {
 
 fn open_parent(base: BorrowedFd<'_>, directory: &CStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(base, directory, DIRECTORY, Mode::empty())
+}
+
+/// As [`open_parent`], where the broker is in the command's `/proc`: `self` and magic links there would be the broker's own.
+/// `ELOOP` for those, as for a missing file the path is resolved name by name then.
+fn open_apart(base: &OwnedFd, directory: &CStr) -> Result<OwnedFd, Errno> {
+    let directory = directory.to_bytes();
+    let relative =
+        c_string(directory.iter().position(|byte| *byte != b'/').map_or(b".", |at| &directory[at..]))?;
+    let opened =
+        rustix::fs::openat2(base, &*relative, DIRECTORY, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?;
+    if is_in_proc(opened.as_fd())? { Err(Errno::LOOP) } else { Ok(opened) }
+}
+
+/// Whether a file is the kernel's, about processes.
+pub(crate) fn is_in_proc(file: BorrowedFd<'_>) -> Result<bool, Errno> {
+    Ok(rustix::fs::fstatfs(file)?.f_type == PROC_MAGIC)
 }
 
 fn root() -> Result<OwnedFd, Errno> {
@@ -342,6 +363,9 @@ impl Walk<'_> {
             match name.to_bytes() {
                 b"self" => return self.own_directory(here, false).map(Next::Jump),
                 b"thread-self" => return self.own_directory(here, true).map(Next::Jump),
+                number if self.caller.is_in_place() && self.caller.is_brokers(number) => {
+                    return Err(Errno::ACCESS);
+                }
                 _ => {}
             }
         }
