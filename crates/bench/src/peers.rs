@@ -39,7 +39,7 @@ const PALISADE: [(&str, &[&str], &[Claim]); 2] = [
     ),
     (
         "palisade, Landlock + seccomp only",
-        &["run", "--namespaces", "none", "--view", "host", "--"],
+        &["run", "--namespaces", "none", "--protect", "off", "--view", "host", "--"],
         &[Seccomp, NoWritingOutside],
     ),
 ];
