@@ -184,6 +184,11 @@ impl Stand {
         Ok(Self { setup: Arc::clone(setup), station: setup.station(listener)? })
     }
 
+    /// Where calls arrive.
+    pub(crate) fn listener(&self) -> std::os::fd::BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.station.listener)
+    }
+
     /// Answers calls until no process is left that could make one.
     pub(crate) fn serve(self) {
         (self.setup.serve)(self.station);

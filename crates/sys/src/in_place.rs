@@ -20,7 +20,8 @@ use crate::raw;
 use crate::wait::{self, Change};
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -175,24 +176,19 @@ fn be_broker(shared: &mut Shared<'_>, broker: &Broker, page: &Shown, writer: Own
     shared.below_broker = true;
     let begun = begin(shared, broker, owner, writer.as_raw_fd());
     let failure = begun.as_ref().err().copied();
-    let command = begun.as_ref().map_or(0, |(command, _serving)| *command);
+    let command = begun.as_ref().map_or(0, |family| family.command);
     page.tell(Told { failure, stamps: shared.stamps, command });
     drop(writer);
-    let Ok((command, serving)) = begun else { raw::exit(1) };
-    let together = shared.launch.command.place == Place::Launcher;
-    let change = watch(command, together);
-    end_the_others();
-    serve_last(&serving);
+    let Ok(mut family) = begun else { raw::exit(1) };
+    let change = family.watch();
+    family.end_the_others();
+    let Ok(change) = change else { raw::exit(1) };
+    family.finish_serving();
     end_as(change)
 }
 
-/// Builds and enters the walls, starts the command, and serves it.
-fn begin(
-    shared: &mut Shared<'_>,
-    broker: &Broker,
-    owner: i32,
-    telling: raw::Fd,
-) -> Result<(i32, JoinHandle<()>), Failure> {
+/// Builds and enters the walls, and starts the command.
+fn begin(shared: &mut Shared<'_>, broker: &Broker, owner: i32, telling: raw::Fd) -> Result<Family, Failure> {
     let failed = at(Step::Broker);
     let launch = shared.launch;
     broker.enter_process(owner).map_err(&failed)?;
@@ -201,7 +197,6 @@ fn begin(
     for (index, operation) in launch.operations.iter().enumerate() {
         progress.run(operation, launch.trees).map_err(at(Step::Operation(index)))?;
     }
-    let ruleset = progress.ruleset;
     shared.progress = Some(progress);
     shared.stamps.mounts = shared.stamp();
     command::take_place(&launch.command).map_err(at(Step::ProcessGroup))?;
@@ -215,87 +210,131 @@ fn begin(
         let _reaped = wait::blocking(command);
         return Err(failure);
     }
-    let served = serve(broker, (shared.listener, telling), ruleset);
-    if served.is_err() {
-        let _dead_already = raw::kill(command, libc::SIGKILL);
-    }
-    served.map(|serving| (command, serving)).map_err(failed)
+    // From here on this process has only the broker's descriptors. An error ends it, and the command with it.
+    let stand = Stand::take(broker, shared.listener, telling).map_err(&failed)?;
+    let signals = wait::pending_signals().map_err(&failed)?;
+    let together = launch.command.place == Place::Launcher;
+    Ok(Family { command, together, signals, calls: Calls::None(stand) })
 }
 
-/// Serves the command's calls in another thread: this one waits for the command.
-fn serve(
-    broker: &Broker,
-    (listener, telling): (raw::Fd, raw::Fd),
-    ruleset: Option<raw::Fd>,
-) -> Result<JoinHandle<()>, Errno> {
-    if let Some(ruleset) = ruleset {
-        raw::close(ruleset)?;
-    }
-    let stand = Stand::take(broker, listener, telling)?;
-    let thread = std::thread::Builder::new().name("palisade-broker".to_owned());
-    let serving = thread.spawn(move || stand.serve());
-    serving.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))
+/// The command and its descendants, as the broker has them.
+struct Family {
+    command: i32,
+    /// The command is in the launcher's process group.
+    together: bool,
+    signals: OwnedFd,
+    calls: Calls,
 }
 
-/// Waits for the command's end. Every signal is blocked meanwhile.
-fn watch(command: i32, together: bool) -> Change {
-    loop {
-        while let Ok(Some((child, change))) = wait::poll_any() {
-            match change {
-                Change::Exited(_) | Change::Killed(_) if child == command => return change,
-                Change::Stopped(signal) if child == command => {
-                    let _stopped = wait::raise_default(signal);
-                    if together {
-                        let _ended_meanwhile = raw::kill(command, libc::SIGCONT);
+/// The state of the calls that the filter passes on.
+enum Calls {
+    /// There was none yet. A command that makes none pays for no thread.
+    None(Stand),
+    /// A thread answers them.
+    Served(JoinHandle<()>),
+    /// None can come any more.
+    Over,
+}
+
+impl Family {
+    /// Waits for the command's end, and has its calls answered. Every signal is blocked meanwhile.
+    fn watch(&mut self) -> Result<Change, Errno> {
+        loop {
+            while let Ok(Some((child, change))) = wait::poll_any() {
+                match change {
+                    Change::Exited(_) | Change::Killed(_) if child == self.command => return Ok(change),
+                    Change::Stopped(signal) if child == self.command => {
+                        let _stopped = wait::raise_default(signal);
+                        if self.together {
+                            let _ended_meanwhile = raw::kill(self.command, libc::SIGCONT);
+                        }
                     }
+                    _ => {}
+                }
+            }
+            if self.next_is_call()? {
+                self.serve()?;
+                continue;
+            }
+            match wait::next_signal_within(Duration::ZERO) {
+                // What the launcher sends to this process alone is meant for the command. In a group of their own the
+                // command has got it, too, and so it has what a key of the terminal sends.
+                Ok(signal)
+                    if self.together
+                        && !signal.by_kernel
+                        && !signal.by_itself
+                        && signal.number != libc::SIGCHLD =>
+                {
+                    let _ended_meanwhile = raw::kill(self.command, signal.number);
                 }
                 _ => {}
             }
         }
-        match wait::next_signal() {
-            // What the launcher sends to this process alone is meant for the command. In a group of their own the
-            // command has got it, too, and so it has what a key of the terminal sends.
-            Ok(signal)
-                if together && !signal.by_kernel && !signal.by_itself && signal.number != libc::SIGCHLD =>
-            {
-                let _ended_meanwhile = raw::kill(command, signal.number);
+    }
+
+    /// Waits for a signal or for the first call; returns whether it is the call.
+    fn next_is_call(&mut self) -> Result<bool, Errno> {
+        let signals = PollFd::new(&self.signals, PollFlags::IN);
+        let Calls::None(stand) = &self.calls else {
+            retry_on_intr(|| poll(&mut [signals.clone()], None))?;
+            return Ok(false);
+        };
+        let mut both = [signals, PollFd::from_borrowed_fd(stand.listener(), PollFlags::IN)];
+        retry_on_intr(|| poll(&mut both, None))?;
+        let [_signals, calls] = both.map(|polled| polled.revents());
+        // No process is left that could make a call.
+        if calls.contains(PollFlags::HUP) {
+            self.calls = Calls::Over;
+            return Ok(false);
+        }
+        Ok(calls.contains(PollFlags::IN))
+    }
+
+    /// Has another thread answer the calls: this one goes on to wait.
+    fn serve(&mut self) -> Result<(), Errno> {
+        let Calls::None(stand) = core::mem::replace(&mut self.calls, Calls::Over) else { return Ok(()) };
+        let thread = std::thread::Builder::new().name("palisade-broker".to_owned());
+        let serving = thread.spawn(move || stand.serve());
+        self.calls =
+            Calls::Served(serving.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?);
+        Ok(())
+    }
+
+    /// Ends what the command has left: without the broker it could write no name, and would fail in odd ways.
+    fn end_the_others(&self) {
+        let directory = format!("/proc/self/task/{}/children", raw::getpid());
+        let until = Instant::now() + LAST_PROCESSES;
+        loop {
+            match wait::poll_any() {
+                Ok(Some(_reaped)) => continue,
+                Ok(None) if Instant::now() < until => {}
+                _ => return,
             }
-            _ => {}
+            // The parents of new children are killed, too, so the list becomes empty.
+            let Ok(children) = std::fs::read_to_string(&directory) else { return };
+            for child in children.split_ascii_whitespace().filter_map(|child| child.parse().ok()) {
+                let _dead_already = raw::kill(child, libc::SIGKILL);
+            }
+            let _until_one_ends = wait::next_signal_within(LOOK);
+        }
+    }
+
+    /// Lets the broker move the last files into place. It ends when no process is left that could make a call.
+    fn finish_serving(self) {
+        let Calls::Served(serving) = self.calls else { return };
+        let until = Instant::now() + LAST_FILES;
+        while !serving.is_finished() && Instant::now() < until {
+            std::thread::sleep(SHORT_LOOK);
         }
     }
 }
 
-/// So often the children are listed, which may have made others meanwhile.
-const ROUNDS: u32 = 10_000;
-
-/// Ends what the command has left: without the broker it could write no name, and would fail in odd ways.
-fn end_the_others() {
-    let directory = format!("/proc/self/task/{}/children", raw::getpid());
-    for _round in 0..ROUNDS {
-        while let Ok(Some(_reaped)) = wait::poll_any() {}
-        let Ok(children) = std::fs::read_to_string(&directory) else { return };
-        let mut children =
-            children.split_ascii_whitespace().filter_map(|child| child.parse().ok()).peekable();
-        if children.peek().is_none() {
-            return;
-        }
-        for child in children {
-            let _dead_already = raw::kill(child, libc::SIGKILL);
-            let _reaped = wait::blocking(child);
-        }
-    }
-}
-
+/// How long what the command has left may take to end.
+const LAST_PROCESSES: Duration = Duration::from_secs(2);
 /// How long the broker may take to move the last files into place.
 const LAST_FILES: Duration = Duration::from_secs(1);
-
-/// The broker ends when no process is left that could make a call.
-fn serve_last(serving: &JoinHandle<()>) {
-    let until = Instant::now() + LAST_FILES;
-    while !serving.is_finished() && Instant::now() < until {
-        std::thread::sleep(Duration::from_micros(200));
-    }
-}
+const LOOK: Duration = Duration::from_millis(5);
+const SHORT_LOOK: Duration = Duration::from_micros(50);
 
 /// `RLIMIT_CORE`; its type differs between C libraries.
 const CORE: u32 = 4;

@@ -3,7 +3,7 @@
 
 use crate::raw;
 use rustix::io::Errno;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// How a child changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,6 +149,21 @@ pub fn signal_mask() -> Result<u64, Errno> {
 /// None the kernel is known to give.
 pub fn set_signal_mask(mask: u64) -> Result<(), Errno> {
     raw::set_signal_mask(mask)
+}
+
+/// A descriptor that is readable while a blocked signal is pending. [`next_signal_within`] takes the signal.
+///
+/// # Errors
+/// `EMFILE`, `ENFILE`, `ENOMEM`.
+pub(crate) fn pending_signals() -> Result<OwnedFd, Errno> {
+    let all = u64::MAX;
+    let flags = raw::arg(libc::SFD_CLOEXEC);
+    let arguments = [raw::arg(-1), &raw const all as usize, size_of::<u64>(), flags, 0, 0];
+    // SAFETY: needed because rustix has no signalfd(2). Sound: the kernel reads one mask.
+    let made = unsafe { raw::syscall(libc::SYS_signalfd4, arguments) }?;
+    let made = i32::try_from(made).map_err(|_too_large| Errno::BADF)?;
+    // SAFETY: needed to own it. Sound: it was made in this moment.
+    Ok(unsafe { OwnedFd::from_raw_fd(made) })
 }
 
 /// Takes the next pending signal, waiting for one.

@@ -378,6 +378,9 @@ impl Walk<'_> {
             return Err(Errno::LOOP);
         }
         if proc == Proc::Below {
+            if self.caller.is_of_broker(here.as_fd())? {
+                return Err(Errno::ACCESS);
+            }
             return rustix::fs::openat(here, name, OBJECT, Mode::empty()).map(Next::Jump);
         }
         let target = rustix::fs::readlinkat(&found, c"", Vec::new())?;
