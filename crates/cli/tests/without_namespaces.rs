@@ -199,38 +199,79 @@ fn what_is_not_granted_for_writing_keeps_its_attributes() {
     }
 }
 
-/// What a process may write about itself in `/proc`, it writes about itself, and nothing about the broker, which the kernel
-/// would let write to its own memory.
-#[test]
-fn the_brokers_own_files_in_proc_are_out_of_reach() {
-    let script = r#"
+/// Tries to open files for writing, and prints those that it could open.
+const OPENING: &str = r#"
 import os, sys
-broker = os.getppid()
-links = os.open(f"/proc/{broker}", os.O_PATH)
-attempts = [f"/proc/{broker}/mem", f"/proc/{broker}/task/{broker}/mem", f"/proc/./{broker}/oom_score_adj",
-            f"/proc/self/fd/{links}/mem", f"/proc/{broker}/fd/0", f"/proc/{broker}/comm"]
-for name in os.listdir(f"/proc/{broker}/task"):
-    attempts.append(f"/proc/{name}/mem")
-os.symlink(f"/proc/{broker}/mem", "link")
-os.symlink("/proc/self/oom_score_adj", "own")
-attempts.append("link")
-for path in attempts:
-    try: os.open(path, os.O_RDWR); print("opened", path)
+def attempt(path):
+    try: os.close(os.open(path, os.O_RDWR)); print("opened", path)
     except OSError: pass
+"#;
+
+/// The broker is in the command's `/proc`, and the kernel lets each process write to its own memory.
+#[test]
+fn files_in_proc_of_processes_outside_are_out_of_reach() {
+    let attack = r#"
+broker, outside, here = os.getppid(), sys.argv[1], os.getcwd()
+directories = [os.open(f"/proc/{broker}", os.O_PATH), os.open(f"/proc/{broker}/task", os.O_PATH)]
+os.symlink(f"/proc/{broker}/mem", "link")
+for path in [f"/proc/{broker}/mem", f"/proc/{broker}/task/{broker}/mem", f"/proc/./{broker}/oom_score_adj",
+             f"/proc/self/fd/{directories[0]}/mem", f"/proc/self/fd/{directories[1]}/{broker}/mem",
+             f"/proc/{broker}/fd/0", f"/proc/{broker}/comm", "link", f"/proc/{outside}/oom_score_adj"]:
+    attempt(path)
+for thread in os.listdir(f"/proc/{broker}/task"):
+    attempt(f"/proc/{thread}/mem")
 os.chdir(f"/proc/{broker}")
-try: os.open("mem", os.O_RDWR); print("opened mem in its directory")
-except OSError: pass
-os.chdir(sys.argv[1])
-for path in ["/proc/self/oom_score_adj", "own", f"/proc/{os.getpid()}/oom_score_adj"]:
-    before = open("/proc/self/oom_score_adj").read()
-    with open(path, "w") as file: file.write(str(int(before) + 1))
-    print(int(open("/proc/self/oom_score_adj").read()) - int(before))
+attempt("mem")
+os.chdir(here)
+"#;
+    let own = r#"
+os.symlink("/proc/self/oom_score_adj", "own")
+child = os.fork()
+if child == 0: os.pause() if hasattr(os, "pause") else __import__("signal").pause()
+for path, whose in [("/proc/self/oom_score_adj", "self"), ("own", "self"), (f"/proc/{os.getpid()}/oom_score_adj", "self"),
+                    (f"/proc/{child}/oom_score_adj", child)]:
+    read = lambda: int(open(f"/proc/{whose}/oom_score_adj").read())
+    before = read()
+    with open(path, "w") as file: file.write(str(before + 1))
+    print(read() - before)
+os.kill(child, 9)
 "#;
     for place in everybody() {
-        let script = place.write("work/script.py", script).display().to_string();
+        let attack = place.write("attack.py", format!("{OPENING}{attack}"));
+        let own = place.write("own.py", format!("{OPENING}{own}"));
+        let (attack, own) = (attack.display(), own.display());
+        let palisade = place.binary().display();
         place.outside("rm -f link own");
-        let work = place.work.display().to_string();
-        let run = place.run(&["--namespaces", "none"], &["python3", &script, &work]);
-        assert_eq!(run.ok(), "1\n1\n1", "{run:?}");
+        let inside = |options: &str, script: &str| {
+            format!(
+                "sleep 60 & {palisade} run --namespaces none {options} -- python3 {script} $! 2>&1; kill $!; rm -f link own"
+            )
+        };
+        // Scripts lie beside the working directory.
+        let shown = format!("--ro {attack} --ro {own}");
+        let said = place.outside(&inside(&shown, &attack.to_string()));
+        assert!(!said.contains("opened") && !said.contains("Traceback"), "{said}");
+        if !place.is_root() {
+            assert_eq!(place.outside(&inside(&shown, &own.to_string())).trim(), "1\n1\n1\n1");
+        }
+    }
+}
+
+/// Root without capabilities owns them.
+#[test]
+fn settings_of_the_kernel_and_disks_stay_as_they_are_for_root() {
+    let Some(place) = support::root() else { return };
+    let attack = r#"
+disks = [f"/dev/{name}" for name in os.listdir("/sys/block") if os.path.exists(f"/dev/{name}")]
+for path in ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sysrq-trigger"] + disks[:1]:
+    attempt(path)
+"#;
+    let attack = place.write("attack.py", format!("{OPENING}{attack}"));
+    let attack = attack.display().to_string();
+    assert!(place.outside(&format!("python3 {attack}")).contains("opened /proc/sys/kernel/core_pattern"));
+    for options in [&[][..], &["--protect", "off"]] {
+        let options = [&["--namespaces", "none", "--ro", &attack, "--ro", "/sys/block"], options].concat();
+        let run = place.run(&options, &["python3", &attack]);
+        assert_eq!(run.ok(), "", "{options:?}");
     }
 }

@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Device files that every program expects.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+pub(crate) const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// A read-only tree that only root changes.
 pub(crate) const SYSTEM: Show = Show {

@@ -7,6 +7,7 @@ use crate::guarantee::Demands;
 use crate::plan::Step;
 use crate::plan::planner::real;
 use crate::plan::text::Text;
+use crate::view::DEVICES;
 use crate::view::tree::WRITABLE;
 use palisade_host::layout::RootKind;
 use palisade_host::toolchain;
@@ -36,14 +37,17 @@ pub(crate) fn steps(
             allow(&mut steps, facts, &name.path, programs)?;
         }
     }
-    allow(
-        &mut steps,
-        facts,
-        Path::new("/dev"),
-        Rights::READ.union(Rights::WRITE_FILE).union(Rights::IOCTL_DEV),
-    )?;
-    let kernels = Rights::READ.union(Rights::WRITE_FILE).union(Rights::TRUNCATE);
-    allow(&mut steps, facts, Path::new("/proc"), kernels)?;
+    // Not `/dev` as a whole: there are disks, and root may open them.
+    for name in DEVICES.into_iter().chain(["ptmx", "pts"]) {
+        let rights = Rights::READ.union(Rights::WRITE_FILE).union(Rights::IOCTL_DEV);
+        allow(&mut steps, facts, &Path::new("/dev").join(name), rights)?;
+    }
+    let processes = match facts.account.uid {
+        // Settings of the kernel belong to root, and need no capability.
+        0 => Rights::READ,
+        _ => Rights::READ.union(Rights::WRITE_FILE).union(Rights::TRUNCATE),
+    };
+    allow(&mut steps, facts, Path::new("/proc"), processes)?;
     for found in toolchain::find(&facts.account.home, &facts.environment, &facts.layout).found {
         allow(&mut steps, facts, &found.canonical, programs)?;
     }

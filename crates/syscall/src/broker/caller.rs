@@ -24,6 +24,9 @@ const PAGE: u64 = 4096;
 pub(crate) const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 pub(crate) const OBJECT: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
+/// How many ancestors of a process are looked at.
+const GENERATIONS: u32 = 4096;
+
 /// How many threads are remembered, indexed by the low bits of their number.
 const SLOTS: usize = 64;
 /// How many processes with a changed umask are remembered.
@@ -99,39 +102,43 @@ impl<'w> Caller<'w> {
         self.worker.shared.in_place
     }
 
-    /// Whether a name in `/proc` is one of the broker's threads or the broker itself. A thread that can't be examined counts
-    /// as one.
-    pub(crate) fn is_brokers(&self, name: &[u8]) -> bool {
+    /// Whether a name in `/proc` is a process inside, or a thread of one. The broker is the ancestor of all of them, and
+    /// adopts their orphans.
+    pub(crate) fn is_inside(&self, name: &[u8]) -> bool {
         if name.is_empty() || !name.iter().all(u8::is_ascii_digit) {
             return false;
         }
-        let path = [name, b"/status"].concat();
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let read =
-            rustix::fs::openat(&self.worker.shared.proc, &*path, flags, Mode::empty()).and_then(|file| {
-                let mut text = vec![0u8; 1024];
-                let length = rustix::io::read(&file, &mut text[..])?;
-                text.truncate(length);
-                Ok(text)
-            });
-        match read {
-            Ok(text) => field(&text, b"\nTgid:")
-                .and_then(|number| number.parse::<u32>().ok())
-                .is_none_or(|process| process == std::process::id()),
-            // No process has the number.
-            Err(errno) => !matches!(errno, Errno::NOENT | Errno::SRCH),
+        let mut number = name.to_vec();
+        for _generation in 0..GENERATIONS {
+            match self.parent_of(&number) {
+                Ok(parent) if parent == std::process::id() => return true,
+                Ok(parent) if parent > 1 => number = parent.to_string().into_bytes(),
+                _ => return false,
+            }
         }
+        false
     }
 
-    /// Whether an open file is one of the broker's own in a process file system.
-    pub(crate) fn is_of_broker(&self, file: BorrowedFd<'_>) -> Result<bool, Errno> {
+    /// The parent of a process.
+    fn parent_of(&self, number: &[u8]) -> Result<u32, Errno> {
+        let path = [number, b"/status"].concat();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.worker.shared.proc, &*path, flags, Mode::empty())?;
+        let mut text = [0u8; 1024];
+        let length = rustix::io::read(&file, &mut text)?;
+        field(&text[..length], b"\nPPid:").and_then(|parent| parent.parse().ok()).ok_or(Errno::IO)
+    }
+
+    /// Whether an open file is in a process file system and isn't about a process inside. The kernel would let the broker
+    /// write to its own memory, and lets root change settings.
+    pub(crate) fn is_of_kernel(&self, file: BorrowedFd<'_>) -> Result<bool, Errno> {
         if !self.is_in_place() || !is_in_proc(file)? {
             return Ok(false);
         }
         let path = path_of(file)?;
         // In another mount of the file system, the path doesn't say whose file it is.
         Ok(path.strip_prefix(b"/proc/").is_none_or(|below| {
-            self.is_brokers(below.split(|byte| *byte == b'/').next().unwrap_or_default())
+            !self.is_inside(below.split(|byte| *byte == b'/').next().unwrap_or_default())
         }))
     }
 

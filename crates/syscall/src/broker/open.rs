@@ -189,7 +189,7 @@ impl Worker<'_> {
 
     /// Sets the flags that the caller asked for, and lets the caller wait where it would have waited.
     pub(super) fn hand_over(&self, caller: &Caller<'_>, opened: Opened, how: How) -> Result<Outcome, Errno> {
-        if caller.is_of_broker(opened.file.as_fd())? {
+        if caller.is_of_kernel(opened.file.as_fd())? {
             return Err(Errno::ACCESS);
         }
         if how.may_wait() && !how.is_exclusive() {

@@ -4,8 +4,8 @@
 //! The kernel resolves most paths in one call. Paths through `/proc/self` depend on the process that resolves them.
 //! The broker isn't in the sandbox's PID namespace, so for the broker that link doesn't exist. Such paths are
 //! resolved here, name by name. The result is judged afterwards, so the way of resolving doesn't matter for security.
-//! Without namespaces the broker is in that namespace. Then every path that leads into `/proc` is resolved here, and the
-//! broker's own files there are refused: the kernel would let the broker write to its own memory.
+//! Without namespaces the broker is in that namespace. Then every path that leads into `/proc` is resolved here, and only
+//! the files of processes inside are given to callers: the kernel would let the broker write to its own memory.
 
 use crate::broker::caller::{Caller, DIRECTORY, DecimalBuffer, OBJECT, PATH_MAX, path_of};
 use crate::broker::repository::{Locks, marks_of};
@@ -363,9 +363,6 @@ impl Walk<'_> {
             match name.to_bytes() {
                 b"self" => return self.own_directory(here, false).map(Next::Jump),
                 b"thread-self" => return self.own_directory(here, true).map(Next::Jump),
-                number if self.caller.is_in_place() && self.caller.is_brokers(number) => {
-                    return Err(Errno::ACCESS);
-                }
                 _ => {}
             }
         }
@@ -378,7 +375,7 @@ impl Walk<'_> {
             return Err(Errno::LOOP);
         }
         if proc == Proc::Below {
-            if self.caller.is_of_broker(here.as_fd())? {
+            if self.caller.is_of_kernel(here.as_fd())? {
                 return Err(Errno::ACCESS);
             }
             return rustix::fs::openat(here, name, OBJECT, Mode::empty()).map(Next::Jump);
