@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Starts the service for the filtered network of a launch.
 
-use palisade_network::{Inside, ProxyVariables, Route, Upstream};
+use palisade_network::{Asked, Inside, ProxyVariables, Route, Upstream};
 use palisade_protocol::network::Resolving;
 use palisade_sandbox::network::gateway::{Maker, Served};
 use palisade_sys::network::Use;
@@ -9,7 +9,8 @@ use std::os::fd::OwnedFd;
 
 /// Serves the network of a launch, in a process of its own: [`palisade_sandbox::network::gateway::ServeNetwork`].
 pub(crate) fn serve(served: Served) {
-    let mut inside = Inside { publish: served.publish, ..Inside::default() };
+    let asked = served.broker.map(|broker| Asked { broker, reach: served.reach });
+    let mut inside = Inside { publish: served.publish, asked, ..Inside::default() };
     for made in served.inside {
         match made.used {
             Use::Connections => inside.tcp.push(made.socket),
@@ -43,10 +44,11 @@ pub(crate) fn serve(served: Served) {
     );
 }
 
-struct Sockets(Maker);
+struct Sockets(Option<Maker>);
 
 impl palisade_network::Maker for Sockets {
     fn socket(&mut self, v6: bool) -> std::io::Result<OwnedFd> {
-        Ok(self.0.socket(v6)?)
+        let none = || std::io::Error::from(std::io::ErrorKind::Unsupported);
+        Ok(self.0.as_ref().ok_or_else(none)?.socket(v6)?)
     }
 }

@@ -82,7 +82,7 @@ fn a_program_is_told_of_another_machine() {
                 let run = told(&place, options, line);
                 let expected =
                     format!("box 2.6.39-x {count} {count} {count} box\n['box', '2.6.39-x', '{count}']");
-                assert_eq!(run.ok(), expected, "{options:?}: {run:?}");
+                assert_eq!((run.code, run.out.trim_end()), (0, &*expected), "{count} {options:?}: {run:?}");
             }
         }
         // A buffer that can't be written, and one that is too small.

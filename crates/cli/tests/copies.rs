@@ -141,9 +141,10 @@ for number in range(40):
         again = os.open(f"/proc/self/fd/{file}", os.O_WRONLY)
         os.write(file, good)
         os.close(file)
-        for turn in range(20):
+        # The first file stays good: some file is judged good, whichever process is slow.
+        for turn in range(20 if number else 0):
             os.pwrite(again, (evil, good)[turn % 2], 0)
-        os.pwrite(again, evil, 0)
+        os.pwrite(again, evil if number else good, 0)
         os.close(again)
     for directory in ("m/.git", "m/git"):
         try: os.unlink(directory + "/config")

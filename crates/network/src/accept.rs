@@ -114,6 +114,11 @@ pub(crate) async fn redirected(engine: Rc<Engine>, client: TcpStream) {
     if wanted == own {
         return Box::pin(front::serve(engine, client)).await;
     }
+    led(engine, client, wanted).await;
+}
+
+/// Handles a connection that was made to `wanted`, which isn't the proxy.
+pub(crate) async fn led(engine: Rc<Engine>, client: TcpStream, wanted: SocketAddr) {
     if wanted.port() == 53 {
         let asker = control::asker(&client);
         return Box::pin(dns::serve_stream(&engine, asker, Stream::new(client, Vec::new()))).await;

@@ -17,7 +17,7 @@
 //! - `names`: synthetic addresses; `message`, `dns`, `datagram`: the server that gives them out
 //! - `resolving`, `resolver`: how names are really resolved
 //! - `connect`, [`Upstream`], [`ProxyVariables`]: connections to the outside
-//! - `accept`: accepts connections; `front`, `socks`: proxies' protocols; `opening`, `hello`: a client's first data;
+//! - `accept`: accepts connections; `pairs`: makes them where there is no network namespace; `front`, `socks`: proxies' protocols; `opening`, `hello`: a client's first data;
 //!   `carry`: connects client and server; `http`, `host`: HTTP, one request at a time
 //! - `relay`, `pipe`: moving bytes; `stream`, `wait`: small helpers
 #![forbid(unsafe_code)]
@@ -38,6 +38,7 @@ mod http;
 mod message;
 mod names;
 mod opening;
+mod pairs;
 mod pipe;
 mod relay;
 mod report;
@@ -54,6 +55,6 @@ mod wait;
 mod wire;
 
 pub use control::Control;
-pub use serve::{Inside, Maker, serve};
+pub use serve::{Asked, Inside, Maker, serve};
 pub use upstream::{Route, Upstream};
 pub use variables::ProxyVariables;

@@ -18,6 +18,7 @@ use crate::control::{self, Instructions};
 use crate::datagram::Datagrams;
 use crate::dns;
 use crate::engine::Engine;
+use crate::pairs;
 use crate::stream::Stream;
 use crate::upstream::Upstream;
 use crate::wait::{Either, first};
@@ -36,6 +37,17 @@ pub struct Inside {
     pub reach: Vec<(OwnedFd, u16)>,
     /// Listeners of the host, each with the port inside that it leads to.
     pub publish: Vec<(OwnedFd, u16)>,
+    /// For a sandbox without a network namespace: requests in place of listeners.
+    pub asked: Option<Asked>,
+}
+
+/// A sandbox without a network namespace, whose broker asks for each connection.
+#[derive(Debug)]
+pub struct Asked {
+    /// The socket of the broker's requests ([`palisade_sys::connection`]).
+    pub broker: OwnedFd,
+    /// Ports of the loopback addresses that may be reached.
+    pub reach: Vec<u16>,
 }
 
 /// Makes sockets inside the sandbox's network.
@@ -118,6 +130,9 @@ pub(crate) async fn run(
         let wishes = wishes.clone();
         let handle = move |engine, stream| published(engine, stream, port, wishes.clone());
         tokio::task::spawn_local(listen(Rc::clone(&engine), listener(socket)?, handle));
+    }
+    if let Some(Asked { broker, reach }) = inside.asked {
+        tokio::task::spawn_local(pairs::serve(Rc::clone(&engine), pairs::requests(broker)?, reach));
     }
     let control = std::os::unix::net::UnixStream::from(control);
     control.set_nonblocking(true)?;

@@ -9,6 +9,7 @@ use crate::error::PlanError;
 use crate::facts::Facts;
 use crate::filter::replies::Answered;
 use crate::guarantee::Demands;
+use crate::network;
 use crate::plan::NameEnforcement;
 use crate::plan::planner::Isolation;
 use crate::view::protection;
@@ -30,13 +31,17 @@ pub(crate) struct Launch {
 pub(crate) fn passed(
     policy: &Policy,
     isolation: Isolation,
+    network: NetworkMode,
     enforcement: NameEnforcement,
     learn: bool,
 ) -> Passed {
     let datagrams = policy.switch(Switch::Datagrams).value;
+    let internet = isolation == Isolation::InPlace && network == NetworkMode::Filtered;
     match enforcement {
+        NameEnforcement::Broker if internet => Passed::NamesAndInternet,
+        _ if internet => Passed::Internet,
         // A container may refuse the call by which the broker would get a socket (`pidfd_getfd`). Without a network the
-        // command has no socket that could be bound or connected.
+        // command has no socket that could be bound or connected. With the host's, the broker doesn't judge sockets.
         NameEnforcement::Broker if isolation == Isolation::InPlace => Passed::NamesOnly,
         // While a command is being learned the broker judges names, whichever mechanism protects them.
         _ if learn && datagrams => Passed::UsedAndDatagrams,
@@ -58,7 +63,11 @@ pub(crate) fn rules(
     launch: Launch,
 ) -> Result<(Rules, Vec<String>), PlanError> {
     let Launch { isolation, passed, ids: (user, group) } = launch;
-    let (rules, stated) = listed(policy, isolation, policy.network().value)?;
+    // Without a network namespace no other wall keeps the command off the network and the host's sockets. Socket pairs
+    // still work.
+    let shut =
+        isolation == Isolation::InPlace && policy.network().value != NetworkMode::Host && !passed.internet();
+    let (rules, stated) = listed(policy, shut)?;
     let mut rules = answered.first(rules);
     if isolation == Isolation::Full {
         rules = rules.alone(user, group)?;
@@ -68,6 +77,8 @@ pub(crate) fn rules(
         Passed::UsedAndDatagrams => rules.learned()?.with_datagrams(),
         Passed::Names => rules.brokered()?,
         Passed::NamesOnly => rules.brokered_names()?,
+        Passed::NamesAndInternet => rules.brokered_names()?.with_internet()?,
+        Passed::Internet => rules.with_internet()?,
         Passed::Datagrams => rules.brokered()?.with_datagrams(),
         Passed::Connections => rules.connecting(),
         Passed::Nothing => rules,
@@ -75,12 +86,8 @@ pub(crate) fn rules(
     Ok((rules.keeping_modes(passed.names()), stated))
 }
 
-/// The deny list with the policy's changes, and the calls that the policy allows by name.
-pub(crate) fn listed(
-    policy: &Policy,
-    isolation: Isolation,
-    network: NetworkMode,
-) -> Result<(Rules, Vec<String>), PlanError> {
+/// The deny list with the policy's changes, and the calls that the policy allows by name. `shut`: no socket can be made.
+pub(crate) fn listed(policy: &Policy, shut: bool) -> Result<(Rules, Vec<String>), PlanError> {
     let changes = policy.syscalls();
     let mut allow: Vec<&str> = changes.allow.iter().map(|call| call.value.as_str()).collect();
     if policy.switch(Switch::Namespaces).value {
@@ -88,9 +95,7 @@ pub(crate) fn listed(
         allow.extend(["clone", "unshare", "chroot"]);
     }
     let mut deny: Vec<&str> = changes.deny.iter().map(|call| call.value.as_str()).collect();
-    if isolation == Isolation::InPlace && network != NetworkMode::Host {
-        // Without a network namespace no other wall keeps the command off the network and the host's sockets. Socket
-        // pairs still work.
+    if shut {
         deny.push("socket");
     }
     let rules = Rules::deny_list().with(&allow, &deny).map_err(|error| {
@@ -108,7 +113,8 @@ pub fn explained(facts: &Facts, policy: &Policy, isolation: Isolation) -> Result
     let mut notes = Vec::new();
     let demands = Demands::of(policy);
     let enforcement = protection::enforcement(facts, policy, isolation, &demands, &mut notes)?;
-    let passed = passed(policy, isolation, enforcement, policy.switch(Switch::Trace).value);
+    let network = network::reached(facts, policy, isolation, &demands, &mut notes)?;
+    let passed = passed(policy, isolation, network, enforcement, policy.switch(Switch::Trace).value);
     let account = &facts.account;
     let ids = (
         policy.uid().map_or(account.uid, |user| user.value),
@@ -126,7 +132,9 @@ pub fn walls(facts: &Facts, policy: &Policy, isolation: Isolation, call: Syscall
     let own_namespaces = policy.switch(Switch::Namespaces).value;
     let enforcement = protection::enforcement(facts, policy, isolation, &Demands::none(), &mut Vec::new())
         .unwrap_or(NameEnforcement::Nobody);
-    let passed = passed(policy, isolation, enforcement, policy.switch(Switch::Trace).value);
+    let network = network::reached(facts, policy, isolation, &Demands::none(), &mut Vec::new());
+    let network = network.unwrap_or(NetworkMode::None);
+    let passed = passed(policy, isolation, network, enforcement, policy.switch(Switch::Trace).value);
     let stands = |wall: &&Wall| match wall.by {
         By::Broker => passed.has_some(call),
         By::Landlock => facts.landlock.is_some_and(|abi| abi > 0),

@@ -10,8 +10,9 @@ pub(crate) mod sockets;
 
 use crate::error::PlanError;
 use crate::facts::Facts;
+use crate::facts::broker::unreadable;
 use crate::guarantee::Demands;
-use crate::plan::planner::Isolation;
+use crate::plan::planner::{Isolation, without_namespaces};
 use crate::plan::text::Text;
 use crate::plan::{Filter, Network, Offline, Stored};
 use palisade_host::resolver;
@@ -44,27 +45,42 @@ const NO_RETRIES: [&str; 8] = [
     "YARN_HTTP_RETRY",
     "npm_config_fetch_retries",
 ];
+/// Variables for a launch without namespaces. No datagram can be judged there, so names are looked up in streams.
+pub(crate) const IN_PLACE: [(&str, &str); 1] = [("RES_OPTIONS", "use-vc")];
 /// The port is [`palisade_sys::network::PORT`].
 const PROXY: &str = "http://127.0.0.1:1023";
 /// The most name servers that C libraries ask (resolv.conf(5)).
 const SERVERS: usize = 3;
 const DIRECT: &str = "localhost,127.0.0.1,::1";
 
-/// The network's part of a plan, if the network is filtered.
-pub(crate) fn plan(
+/// The network that a launch has: what the policy states, or none where no process can make the connections.
+///
+/// # Errors
+/// When the policy requires a filtered network, or ports of the host that lead inside, and the host can't give it.
+pub(crate) fn reached(
+    facts: &Facts,
     policy: &Policy,
     isolation: Isolation,
     demands: &Demands,
     notes: &mut Vec<Cow<'static, str>>,
-) -> Result<Option<Network<'static>>, PlanError> {
-    if policy.network().value != NetworkMode::Filtered {
-        return Ok(None);
+) -> Result<NetworkMode, PlanError> {
+    let network = policy.network().value;
+    if network != NetworkMode::Filtered || isolation == Isolation::Full {
+        return Ok(network);
     }
-    if isolation == Isolation::InPlace {
-        let reason = "that needs a network namespace";
-        demands.give_up(Guarantee::HostsFiltered, reason, notes, || {
-            format!("no host can be reached: {reason}")
-        })?;
+    if !policy.publish().is_empty() {
+        let guarantee = "ports of the host lead inside";
+        return Err(without_namespaces(guarantee, "without a network namespace every port is the host's"));
+    }
+    let Some(reason) = facts.lacks_broker().or_else(|| unreadable(true)) else { return Ok(network) };
+    demands
+        .give_up(Guarantee::HostsFiltered, reason, notes, || format!("no host can be reached: {reason}"))?;
+    Ok(NetworkMode::None)
+}
+
+/// The network's part of a plan, if the network is filtered.
+pub(crate) fn plan(policy: &Policy, network: NetworkMode) -> Result<Option<Network<'static>>, PlanError> {
+    if network != NetworkMode::Filtered {
         return Ok(None);
     }
     let proxy = policy.upstream_proxy().map(|proxy| Text::new(proxy.value.with_credentials())).transpose()?;

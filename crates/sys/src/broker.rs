@@ -40,6 +40,7 @@ pub(crate) struct Setup {
     reports: OwnedFd,
     extra: Option<OwnedFd>,
     given: Vec<OwnedFd>,
+    gateway: Option<OwnedFd>,
     /// `cgroup.procs` of the group that limits the command's memory.
     member: Option<OwnedFd>,
     /// The broker watches programs while they are executed.
@@ -89,6 +90,7 @@ impl Broker {
             reports,
             extra,
             given,
+            gateway: None,
             member,
             watches,
             listener,
@@ -102,6 +104,15 @@ impl Broker {
     pub fn joining(mut self, member: Option<OwnedFd>) -> Self {
         if let Some(setup) = Arc::get_mut(&mut self.0) {
             setup.member = member;
+        }
+        self
+    }
+
+    /// The same, for a broker that has `gateway` make the command's connections ([`connection`](crate::connection)).
+    #[must_use]
+    pub fn connecting(mut self, gateway: Option<OwnedFd>) -> Self {
+        if let Some(setup) = Arc::get_mut(&mut self.0) {
+            setup.gateway = gateway;
         }
         self
     }
@@ -198,7 +209,8 @@ impl Stand {
 impl Setup {
     fn descriptors(&self) -> impl Iterator<Item = Fd> {
         let own = [self.proc.as_raw_fd(), self.reports.as_raw_fd()].into_iter();
-        own.chain(self.extra.iter().chain(&self.member).chain(&self.given).map(AsRawFd::as_raw_fd))
+        let others = self.extra.iter().chain(&self.member).chain(&self.gateway).chain(&self.given);
+        own.chain(others.map(AsRawFd::as_raw_fd))
     }
 
     /// Joins the command's control group, and gives up the launcher's secrets and streams. To be called once in a copy
@@ -229,6 +241,7 @@ impl Setup {
             reports: owned(self.reports.as_raw_fd()),
             extra: self.extra.as_ref().map(|extra| owned(extra.as_raw_fd())),
             given: self.given.iter().map(|given| owned(given.as_raw_fd())).collect(),
+            gateway: self.gateway.as_ref().map(|gateway| owned(gateway.as_raw_fd())),
         })
     }
 }
@@ -246,6 +259,8 @@ pub struct Station {
     pub extra: Option<OwnedFd>,
     /// Descriptors that the broker may give to callers.
     pub given: Vec<OwnedFd>,
+    /// Makes connections.
+    pub gateway: Option<OwnedFd>,
 }
 
 /// `CAP_SYS_PTRACE`, over the processes of the sandbox's user namespace. Without it the broker couldn't serve
@@ -288,7 +303,7 @@ fn prepare(setup: &Setup) -> raw::Result<Fd> {
 }
 
 /// How many descriptors the stub keeps open at most.
-const KEPT: usize = 6 + MOST_GIVEN;
+const KEPT: usize = 7 + MOST_GIVEN;
 
 struct Stub<'s> {
     listener: Fd,

@@ -9,6 +9,7 @@
 //! - [`staged`]: the same as bubblewrap builds it; [`family`]: processes that it needs
 //! - [`landlock`], [`seccomp`]: the two walls behind it
 //! - [`network`], `netlink`: a network in which every address is served from outside
+//! - [`connection`]: how a broker has such a process make connections, where there is no namespace
 //! - [`datagram`]: datagrams with their source and destination addresses
 //! - `init`, `command`: what PID 1 and the command's process do; `in_place`: a launch without namespaces
 //! - `broker`, `rest`, [`notify`]: the process that answers calls that the filter passes on
@@ -42,6 +43,7 @@ mod rest;
 
 pub mod arena;
 pub mod child;
+pub mod connection;
 pub mod counted;
 pub mod counting;
 pub mod datagram;

@@ -169,17 +169,17 @@ impl Listener {
         })
     }
 
-    /// Replaces the caller's descriptor `number` by `file`, with close-on-exec.
+    /// Replaces the caller's descriptor `number` by `file`.
     ///
     /// # Errors
     /// `ENOENT` as for an answer; `EBADF` when no descriptor can have that number.
-    pub fn replace(&self, id: u64, file: BorrowedFd<'_>, number: u32) -> Result<()> {
+    pub fn replace(&self, id: u64, file: BorrowedFd<'_>, number: u32, close_on_exec: bool) -> Result<()> {
         self.add(AddDescriptor {
             id,
             flags: AT_NUMBER,
             source: file.as_raw_fd().unsigned_abs(),
             target: number,
-            target_flags: libc::O_CLOEXEC.unsigned_abs(),
+            target_flags: if close_on_exec { libc::O_CLOEXEC.unsigned_abs() } else { 0 },
         })
         .map(drop)
     }

@@ -17,7 +17,7 @@
 //! - [`name_policy`]: what is refused, with `operation` (what a rule permits) and `way` (the directories above a
 //!   name); `walls`: other refusals
 //! - `open` with `how` and `literal`, `tree` with `readable`, `links` (where they lead), `attributes`, `sockets` with
-//!   `bound`, `given_names` and `send`, `times`: the calls themselves
+//!   `bound`, `given_names` and `send`, `internet`, `times`: the calls themselves
 //! - `modes`: modes that give rights away; `identity`: tells a file from a later one with the same inode number
 //! - `waiter` with `signals`: calls that wait
 //! - `config`: files that may change if the change is harmless, with `written` (programs that write such a file in
@@ -37,6 +37,7 @@ mod config;
 mod given_names;
 mod how;
 mod identity;
+mod internet;
 mod links;
 mod literal;
 mod modes;
@@ -113,6 +114,8 @@ struct Shared {
     reporter: Reporter,
     waiters: waiter::Waiters,
     bound: bound::Bound,
+    /// Present if the gateway makes the command's connections.
+    connections: Option<internet::Connections>,
     given_names: given_names::GivenNames,
     baselines: config::Baselines,
     being_written: written::BeingWritten,
@@ -158,7 +161,7 @@ impl Server {
 
     fn try_serve(&self, station: Station) -> Result<(), Errno> {
         // The launcher's terminal: what `/dev/tty` means inside.
-        let Station { listener, proc, reports, extra: terminal, given } = station;
+        let Station { listener, proc, reports, extra: terminal, given, gateway } = station;
         // Older kernels lack this flag. Answers are slower then.
         let _slower_without = listener.wake_synchronously();
         let apart = match palisade_sys::process::own_directory_and_mask() {
@@ -176,6 +179,7 @@ impl Server {
             reporter: Reporter::new(reports),
             waiters: waiter::Waiters::default(),
             bound: bound::Bound::default(),
+            connections: gateway.map(internet::Connections::new),
             given_names: given_names::GivenNames::default(),
             baselines: config::Baselines::default(),
             being_written: written::BeingWritten::default(),

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::rules::{BROKER_LIST, DATAGRAM_LIST, LEARN_LIST};
+use crate::rules::{BROKER_LIST, DATAGRAM_LIST, INTERNET_LIST, LEARN_LIST};
 use crate::{Action, Arch, Call, Rule, Syscall};
 
 /// Whether a call of the broker's list is about sockets.
@@ -24,6 +24,10 @@ pub enum Passed {
     Names,
     /// Those of `Rules::brokered` that aren't about sockets.
     NamesOnly,
+    /// Those of `Rules::with_internet`.
+    Internet,
+    /// Those of `Rules::brokered` that aren't about sockets, and of `Rules::with_internet`.
+    NamesAndInternet,
     /// Those of `Rules::brokered` and of `Rules::with_datagrams`.
     Datagrams,
     /// Those of `Rules::learned`.
@@ -36,7 +40,13 @@ impl Passed {
     /// Whether the broker judges names.
     #[must_use]
     pub const fn names(self) -> bool {
-        matches!(self, Self::Names | Self::NamesOnly | Self::Datagrams | Self::Used | Self::UsedAndDatagrams)
+        !matches!(self, Self::Nothing | Self::Connections | Self::Internet)
+    }
+
+    /// Whether connections to the internet are passed on.
+    #[must_use]
+    pub const fn internet(self) -> bool {
+        matches!(self, Self::Internet | Self::NamesAndInternet)
     }
 
     /// Whether unix datagram sockets may be made.
@@ -65,11 +75,12 @@ impl Passed {
                 &BROKER_LIST,
                 match self {
                     Self::Connections => call.name() == "connect",
-                    Self::NamesOnly => !is_of_sockets(call),
+                    Self::NamesOnly | Self::NamesAndInternet => !is_of_sockets(call),
                     _ => names,
                 },
             ),
             (&DATAGRAM_LIST, self.datagrams()),
+            (&INTERNET_LIST, self.internet()),
             (&LEARN_LIST, used),
         ];
         lists

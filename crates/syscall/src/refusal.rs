@@ -4,7 +4,7 @@
 use crate::ids;
 use crate::modes::{self, MODES_LIST};
 use crate::program::{IF_ANY_BIT, IF_AT_LEAST, IF_EQUAL, JUMP, LOAD, RETURN, RETURN_USER_NOTIF};
-use crate::rules::{BROKER_LIST, DENY_LIST};
+use crate::rules::{BROKER_LIST, DENY_LIST, INTERNET_LIST};
 use crate::{Action, Call, Errno, Filter, Instruction, Rule, Rules, Syscall};
 
 /// Calls that no other wall refuses: the shell outside executes what is typed into a terminal, and keyrings belong to
@@ -47,7 +47,8 @@ fn is_told(call: Syscall, rule: &Rule) -> bool {
 /// Why the built-in lists refuse a call with this error. `None`: they don't, so a policy does.
 #[must_use]
 pub fn reason(call: Syscall, errno: Errno) -> Option<&'static str> {
-    let listed = BROKER_LIST.iter().chain(MODES_LIST.iter()).filter(|(of, _rule)| *of == call);
+    let lists = BROKER_LIST.iter().chain(MODES_LIST.iter()).chain(INTERNET_LIST.iter());
+    let listed = lists.filter(|(of, _rule)| *of == call);
     DENY_LIST
         .of(call)
         .iter()

@@ -232,6 +232,11 @@ pub(crate) static DATAGRAM_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(
     crate::list::parse(include_str!("data/datagrams.list")).expect("data/datagrams.list parses")
 });
 
+pub(crate) static INTERNET_LIST: LazyLock<Vec<(Syscall, Rule)>> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "the text is part of the program, and a test parses it")]
+    crate::list::parse(include_str!("data/internet.list")).expect("data/internet.list parses")
+});
+
 /// Calls that could write names without the broker, or change a call that does.
 const PAST_THE_BROKER: [&str; 22] = [
     "bpf",
@@ -388,6 +393,22 @@ impl Rules {
             self.add(*call, rule.clone());
         }
         self
+    }
+
+    /// Passes on connections to the internet (`data/internet.list`), and refuses every other way to another host or to
+    /// another process's socket. For a command without a network namespace.
+    ///
+    /// # Errors
+    /// [`Error::PastTheBroker`] if an allowed call could bypass the broker.
+    pub fn with_internet(self) -> Result<Self, Error> {
+        let mut rules = self.judged_by_broker(|_no_name| false)?;
+        for (call, rule) in INTERNET_LIST.iter() {
+            if rules.of(*call).iter().any(|stated| stated.action == Action::Allow) {
+                return Err(Error::PastTheBroker { name: call.name() });
+            }
+            rules.put_before_made(*call, vec![rule.clone()]);
+        }
+        Ok(rules)
     }
 
     /// Brokered rules that also pass on the calls from which a command is learned (`data/learn.list`).

@@ -13,7 +13,7 @@ use crate::bus::launcher;
 use crate::bus::proxy::Buses;
 use crate::error::StartError;
 use crate::filter::calls::Unanswered;
-use crate::network::gateway::{self, Gateway, ServeNetwork};
+use crate::network::gateway::{self, Gateway, Link, ServeNetwork};
 use crate::plan::text::Text;
 use crate::plan::{BusName, IdentityKind, Namespace, Plan};
 use crate::registry::entry::{Entry, Launched, Name};
@@ -219,6 +219,7 @@ fn apply(
     let buses = Buses::open(plan)?;
     let publish = gateway::publish(plan)?;
     let network = gateway::network(plan);
+    let (link_of_broker, link_of_gateway) = Link::of(plan)?.map(|link| (link.broker, link.gateway)).unzip();
     let number = attended.as_ref().map(|attended| attended.number.clone());
     let console = if plan.terminal { streams.console() } else { None };
     let given = Given::new(plan, buses.sockets(), number.as_deref().unwrap_or(buses.number()), console);
@@ -260,7 +261,7 @@ fn apply(
         None => {
             let (broker, receiver) = broker::prepare(plan, umask.as_raw_mode())?.unzip();
             let member = groups.memory()?;
-            (broker.map(|broker| broker.joining(member)), receiver)
+            (broker.map(|broker| broker.joining(member).connecting(link_of_broker)), receiver)
         }
     };
     let refresher = masks::refresher(plan)?;
@@ -337,7 +338,14 @@ fn apply(
     let entry = told(entry, tell);
     tell(LaunchEvent::Started(Running { pid: started.executing, init: started.init }, invocation.number));
     let children = Children::of(&started);
-    let gateway = Gateway::of(plan, network.as_ref(), publish, &started, invocation.serve_network, tell);
+    let gateway = Gateway::of(
+        plan,
+        (network.as_ref(), link_of_gateway),
+        publish,
+        &started,
+        invocation.serve_network,
+        tell,
+    );
     let mut state = SupervisorState::of(&started, receiver.as_ref(), buses, gateway, invocation.parent);
     let watched = monitor::watch(&started, &terminal, &mut state, tell);
     if plan.lifecycle.wait_for_all {

@@ -128,7 +128,7 @@ fn hand_over(station: &Station, bind: Option<u32>, listen: Option<u32>) {
             let [descriptor, ..] = call.arguments;
             let answer = u32::try_from(descriptor)
                 .map_err(|_too_large| Errno::BADF)
-                .and_then(|descriptor| station.listener.replace(call.id, socket.as_fd(), descriptor))
+                .and_then(|descriptor| station.listener.replace(call.id, socket.as_fd(), descriptor, true))
                 .map_or_else(Reply::Error, |()| Reply::Value(0));
             let _it_has_ended = station.listener.answer(call.id, answer);
         } else if called == listen {

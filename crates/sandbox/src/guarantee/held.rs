@@ -51,7 +51,9 @@ fn by(guarantee: Guarantee, plan: &Plan<'_>) -> Option<&'static str> {
         Guarantee::NoNetwork if plan.network.is_some() || network == Some(NetworkMode::Host) => None,
         Guarantee::NoNetwork if has(Namespace::Network) => Some("network namespace"),
         Guarantee::NoNetwork => Some("no sockets"),
-        Guarantee::HostsFiltered => plan.network.as_ref().map(|_| "transparent proxy"),
+        Guarantee::HostsFiltered => plan.network.as_ref().map(|_| {
+            if has(Namespace::Network) { "transparent proxy" } else { "connections made by the gateway" }
+        }),
         Guarantee::NoAbstractSockets if has(Namespace::Network) => Some("network namespace"),
         Guarantee::NoAbstractSockets => {
             (scopes & SCOPE_ABSTRACT_SOCKETS != 0).then_some("Landlock's socket scope")

@@ -82,10 +82,13 @@ fn look(running: Running, address: SocketAddr, datagrams: bool, deadline: Instan
     Some(Asker { pid, program })
 }
 
-/// The processes inside: the command and its descendants, and those of init, which gets the orphans.
+/// The processes inside: the command and its descendants, and those of init, which gets the orphans. Without namespaces
+/// orphans aren't found.
 fn inside(running: Running, deadline: Instant) -> Option<Vec<i32>> {
     let mut found = vec![running.pid];
-    found.extend(children(running.init?)?);
+    if let Some(init) = running.init {
+        found.extend(children(init)?);
+    }
     let mut next = 0;
     while let Some(pid) = found.get(next).copied() {
         next += 1;

@@ -55,10 +55,14 @@ pub struct Served {
     pub resolv_conf: String,
     /// The content of the host's `/etc/hosts`.
     pub hosts: String,
+    /// Without namespaces: the broker, which asks for each connection (`palisade_sys::connection`).
+    pub broker: Option<OwnedFd>,
+    /// The host's ports that the command may reach. With namespaces `inside` has a socket for each.
+    pub reach: Vec<u16>,
     /// A stream of [`palisade_protocol::network`]. When its other end is closed, the launch has ended.
     pub control: OwnedFd,
-    /// Makes sockets in the network inside.
-    pub maker: Maker,
+    /// Makes sockets in the network inside, if there is one.
+    pub maker: Option<Maker>,
 }
 
 /// Makes sockets that belong to the network inside.
@@ -200,6 +204,9 @@ impl<'p> Rules<'p> {
 
 /// The network that init makes. `None`: it makes only the namespace, or not even that.
 pub(crate) fn network(plan: &Plan<'_>) -> Option<Network> {
+    if plan.namespaces.is_empty() {
+        return None;
+    }
     Some(match Rules::of(plan)? {
         Rules::Filtered(told) => Network::new(&told.reach),
         Rules::Closed(offline) => Network::closed(&offline.servers),
@@ -228,7 +235,10 @@ struct Control {
 struct Sockets {
     inside: Vec<Made>,
     publish: Vec<(OwnedFd, u16)>,
-    lifeline: OwnedFd,
+    /// Of init, if there are namespaces.
+    lifeline: Option<OwnedFd>,
+    /// Of the broker, if there are none.
+    broker: Option<OwnedFd>,
 }
 
 /// The sockets of the host whose connections go inside, made before any process is started.
@@ -244,11 +254,33 @@ pub(crate) fn publish(plan: &Plan<'_>) -> Result<Vec<(OwnedFd, u16)>, StartError
     bound.collect()
 }
 
+/// Both ends of the way from the broker to the gateway of a command without namespaces: that of the broker first.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) broker: OwnedFd,
+    pub(crate) gateway: OwnedFd,
+}
+
+impl Link {
+    /// `None` for a plan that needs none.
+    pub(crate) fn of(plan: &Plan<'_>) -> Result<Option<Self>, StartError> {
+        if plan.network.is_none() || !plan.namespaces.is_empty() {
+            return Ok(None);
+        }
+        let failed = |source| StartError::Launch { action: "make a socket pair for the gateway", source };
+        let flags = SocketFlags::CLOEXEC;
+        let (broker, gateway) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+                .map_err(failed)?;
+        Ok(Some(Self { broker, gateway }))
+    }
+}
+
 impl<'p> Gateway<'p> {
-    /// Takes the sockets and waits for the first request.
+    /// Takes the sockets and waits for the first request. `broker` is the gateway's end of a [`Link`].
     pub(crate) fn of(
         plan: &'p Plan<'_>,
-        network: Option<&Network>,
+        (network, broker): (Option<&Network>, Option<OwnedFd>),
         publish: Vec<(OwnedFd, u16)>,
         started: &Started,
         serve: ServeNetwork,
@@ -257,14 +289,26 @@ impl<'p> Gateway<'p> {
         let mapped = plan.identity.kind == IdentityKind::Mapped;
         let identity = mapped.then_some([plan.identity.host_uid, plan.identity.host_gid]);
         let mut gateway = Self { rules: Rules::of(plan), identity, serve, state: State::Shut };
-        let (Some(network), Some(lifeline)) = (network, &started.lifeline) else { return gateway };
-        if let Some(why) = network.unled() {
-            tell(LaunchEvent::Unled(why));
-        }
-        let inside = network.take();
-        match lifeline.try_clone() {
-            Ok(lifeline) => {
-                let sockets = Sockets { inside, publish, lifeline };
+        let sockets = match (network, &started.lifeline, broker) {
+            (Some(network), Some(lifeline), _) => {
+                if let Some(why) = network.unled() {
+                    tell(LaunchEvent::Unled(why));
+                }
+                let inside = network.take();
+                lifeline.try_clone().map(|lifeline| Sockets {
+                    inside,
+                    publish,
+                    lifeline: Some(lifeline),
+                    broker: None,
+                })
+            }
+            (_, _, Some(broker)) => {
+                Ok(Sockets { inside: Vec::new(), publish, lifeline: None, broker: Some(broker) })
+            }
+            _ => return gateway,
+        };
+        match sockets {
+            Ok(sockets) => {
                 for socket in sockets.all() {
                     // An earlier request is seen by the first look.
                     let _only_late = wait::signal_when_readable(socket);
@@ -349,7 +393,8 @@ impl Drop for Gateway<'_> {
 impl Sockets {
     fn all(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let publish = self.publish.iter().map(|(socket, _port)| socket.as_fd());
-        self.inside.iter().map(|made| made.socket.as_fd()).chain(publish)
+        let broker = self.broker.iter().map(AsFd::as_fd);
+        self.inside.iter().map(|made| made.socket.as_fd()).chain(publish).chain(broker)
     }
 
     fn any_readable(&self) -> bool {
@@ -450,7 +495,8 @@ fn start(
         wait::no_signal_when_readable(socket)?;
     }
     let mut kept: Vec<i32> = sockets.all().map(|socket| socket.as_raw_fd()).collect();
-    kept.extend([theirs.as_raw_fd(), sockets.lifeline.as_raw_fd()]);
+    kept.push(theirs.as_raw_fd());
+    kept.extend(sockets.lifeline.as_ref().map(AsRawFd::as_raw_fd));
     let mut served = Served {
         inside: sockets.inside,
         publish: sockets.publish,
@@ -461,14 +507,17 @@ fn start(
         dns: Vec::new(),
         resolv_conf: text(Path::new("/etc/resolv.conf")),
         hosts: text(Path::new("/etc/hosts")),
+        broker: sockets.broker,
+        reach: Vec::new(),
         control: theirs,
-        maker: Maker(sockets.lifeline),
+        maker: sockets.lifeline.map(Maker),
     };
     let filter: Vec<FilterInstruction> = match rules {
         Rules::Filtered(told) => {
             served.rules = told.rules.get()?;
             served.proxy = told.proxy.as_ref().map(ToString::to_string);
             served.dns.clone_from(&told.dns);
+            served.reach.clone_from(&told.reach);
             if told.asks_environment() {
                 served.variables = variables();
             }

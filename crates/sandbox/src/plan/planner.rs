@@ -126,7 +126,7 @@ fn plan(
     });
     notes.extend(misleading.map(|one| Cow::Owned(one.note())));
 
-    let network = policy.network().value;
+    let network = network::reached(facts, policy, isolation, &demands, &mut notes)?;
     policy.variables().iter().for_each(|variable| facts.depends_on_variable(variable));
     let buses = bus::resolve(facts, policy, &context, isolation, &demands, &mut notes)?;
     let resources = Resources { policy, context: &context, isolation, buses: &buses };
@@ -164,9 +164,12 @@ fn plan(
         let outside = view::repository_outside(facts).into_iter().filter(|path| !is_writable(path));
         broker.repository = outside.map(|path| Text::path(&path)).collect::<Result<_, _>>()?;
     }
+    if isolation == Isolation::InPlace && network == NetworkMode::Filtered {
+        broker.get_or_insert(protection::listener()?);
+    }
     let answered = Answered::of(policy, isolation, &demands, &mut notes)?;
     let passed = if broker.is_some() {
-        filter::passed(policy, isolation, enforcement, learn)
+        filter::passed(policy, isolation, network, enforcement, learn)
     } else {
         Passed::Nothing
     };
@@ -216,9 +219,10 @@ fn plan(
     for (name, value) in &buses.variables {
         environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
     }
-    let filtered = network::plan(policy, isolation, &demands, &mut notes)?;
+    let filtered = network::plan(policy, network)?;
     if filtered.is_some() {
-        for (name, value) in network::VARIABLES {
+        let in_place = network::IN_PLACE.iter().filter(|_| isolation == Isolation::InPlace);
+        for (name, value) in network::VARIABLES.iter().chain(in_place) {
             environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
         }
     }

@@ -242,6 +242,11 @@ impl<'w> Caller<'w> {
 
     /// Whether one of the caller's descriptors was opened by `O_PATH`. One for `ioctl` only has the same mode.
     fn is_opened_by_path(&self, number: i32) -> Result<bool, Errno> {
+        Ok(self.flags_of(number)?.contains(OFlags::PATH))
+    }
+
+    /// The flags of one of the caller's descriptors, `O_CLOEXEC` among them.
+    pub(crate) fn flags_of(&self, number: i32) -> Result<OFlags, Errno> {
         let mut digits = DecimalBuffer::default();
         let path = [b"fdinfo/", digits.write(number.unsigned_abs())].concat();
         let directory = self.directory(false)?;
@@ -252,7 +257,7 @@ impl<'w> Caller<'w> {
         let text = String::from_utf8_lossy(&text[..read]);
         let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
         let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
-        Ok(flags.is_none_or(|flags| OFlags::from_bits_retain(flags).contains(OFlags::PATH)))
+        flags.map(OFlags::from_bits_retain).ok_or(Errno::IO)
     }
 
     /// The file behind one of the caller's descriptors.

@@ -66,7 +66,10 @@ pub(crate) fn dispatch(worker: &Worker<'_>, call: &Notification) -> Result<Outco
         "fchmod" => worker.change_mode_of(caller, &descriptor(caller)?, unsigned(1)),
         "umask" => caller.set_umask(unsigned(0)).map(|()| Outcome::Continue),
         "bind" => worker.bind(caller),
-        "connect" => worker.connect(caller),
+        "connect" => match &worker.shared.connections {
+            Some(connections) => worker.connect_by_gateway(caller, connections),
+            None => worker.connect(caller),
+        },
         "sendto" => worker.send_to(caller),
         "sendmsg" => worker.send_message(caller),
         "sendmmsg" => worker.send_messages(caller),
@@ -193,6 +196,7 @@ pub(crate) const OWN: &[&str] = &[
     "process_vm_writev",
     "read",
     "readlinkat",
+    "recvmsg",
     "removexattr",
     "rename",
     "renameat",
@@ -231,7 +235,11 @@ mod tests {
     #[test]
     fn every_call_that_is_passed_on_has_an_answer() {
         let source = include_str!("calls.rs");
-        let lists = [include_str!("../data/broker.list"), include_str!("../data/datagrams.list")];
+        let lists = [
+            include_str!("../data/broker.list"),
+            include_str!("../data/datagrams.list"),
+            include_str!("../data/internet.list"),
+        ];
         for line in lists.iter().flat_map(|list| list.lines()) {
             let mut words = line.split_whitespace();
             if let (Some(name), Some("notify")) = (words.next(), words.next())

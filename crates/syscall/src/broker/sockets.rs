@@ -70,7 +70,7 @@ impl Target {
 }
 
 /// The address in the caller's second argument.
-fn given_address(caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+pub(crate) fn given_address(caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
     let length = usize::try_from(caller.int(2)).map_err(|_negative| Errno::INVAL)?;
     if length > LONGEST { Err(Errno::INVAL) } else { caller.bytes(1, length) }
 }

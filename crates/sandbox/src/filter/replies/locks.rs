@@ -106,7 +106,7 @@ fn demanded(locks: &[&Stated], first: u64, second: u64) -> u8 {
 fn found(call: &str, policy: &Policy, isolation: Isolation) -> impl Fn(u64, u64) -> u8 + use<> {
     let call: Syscall = call.parse().unwrap();
     let number = call.number(Arch::NATIVE).unwrap();
-    let (rules, _) = filter::listed(policy, isolation, NetworkMode::None).unwrap();
+    let (rules, _) = filter::listed(policy, isolation == Isolation::InPlace).unwrap();
     let answered =
         Answered::of(policy, isolation, &crate::guarantee::Demands::none(), &mut Vec::new()).unwrap();
     let first = answered.first(rules);
