@@ -56,6 +56,7 @@ mod nested_sandboxes;
 mod network;
 mod network_askers;
 mod network_clients;
+mod network_in_place;
 mod network_limits;
 mod network_policy;
 mod network_way_out;

@@ -14,7 +14,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Lines that each fetch `$URL` by another client, and print what came.
-const FETCH: [(&str, &str); 6] = [
+pub(crate) const FETCH: [(&str, &str); 6] = [
     ("curl", "curl -fsS --max-time 8 --cacert $CA $URL"),
     ("curl without a proxy", "curl -fsS --max-time 8 --noproxy '*' --cacert $CA $URL"),
     ("curl by SOCKS", "curl -fsS --max-time 8 --proxy socks5h://127.0.0.1:1023 --cacert $CA $URL"),
@@ -30,6 +30,11 @@ const FETCH: [(&str, &str); 6] = [
 
 #[test]
 fn an_allowed_name_is_reached_and_its_neighbour_is_not() {
+    names_decide(&[]);
+}
+
+/// Names decide in launches with `options`, whichever client asks.
+pub(crate) fn names_decide(options: &[&str]) {
     for place in people() {
         let bed = Bed::new(place);
         for (client, line) in FETCH {
@@ -46,7 +51,8 @@ fn an_allowed_name_is_reached_and_its_neighbour_is_not() {
                         assert_eq!(outside.out, answer, "{client} outside: {outside:?}");
                     }
                     bed.reached();
-                    let inside = bed.sh(&["--allow", "*.allowed.example"], &line);
+                    let options = [options, &["--allow", "*.allowed.example"]].concat();
+                    let inside = bed.sh(&options, &line);
                     let seen = bed.reached();
                     if reached {
                         assert_eq!(inside.out, answer, "{client} of {url}: {inside:?}");
@@ -86,6 +92,11 @@ const LURES: [&str; 6] = [
 
 #[test]
 fn attacks_reach_nobody() {
+    nobody_is_reached(&[]);
+}
+
+/// No attack of the list reaches what no rule allows, in launches with `more` options.
+pub(crate) fn nobody_is_reached(more: &[&str]) {
     for place in people() {
         let bed = Bed::new(place);
         let prologue = format!(
@@ -97,7 +108,7 @@ fn attacks_reach_nobody() {
         let inside = "PROXY() { curl --noproxy '' --proxy http://127.0.0.1:1023 \"$@\"; }; \
                       SOCKS() { curl --noproxy '' --proxy socks5h://127.0.0.1:1023 \"$@\"; }; ";
         let outside = "PROXY() { curl --noproxy '*' \"$@\"; }; SOCKS() { curl --noproxy '*' \"$@\"; }; ";
-        let mut options = vec!["--allow", "*.allowed.example"];
+        let mut options = [more, &["--allow", "*.allowed.example"]].concat();
         for lure in LURES {
             options.extend(["--allow", lure]);
         }
@@ -175,6 +186,11 @@ fn ports_are_published_and_reached() {
 
 #[test]
 fn when_nobody_serves_any_more_everything_is_refused_at_once() {
+    everything_is_refused_after_the_gateway(&[]);
+}
+
+/// Connections are refused when the gateway has been killed, in launches with `more` options.
+pub(crate) fn everything_is_refused_after_the_gateway(more: &[&str]) {
     for place in people() {
         let bed = Bed::new(place);
         let fetch = "curl -fsS -m 20 --noproxy '*' http://www.allowed.example";
@@ -182,7 +198,8 @@ fn when_nobody_serves_any_more_everything_is_refused_at_once() {
             "{fetch}/1; touch asked; while [ ! -e killed ]; do sleep 0.05; done; {fetch}/2; echo $?; \
              curl -sS -m 20 http://www.allowed.example/3; echo $?; {fetch}/4 --resolve www.allowed.example:80:198.18.0.1; echo $?"
         );
-        let mut palisade = bed.palisade(&["--allow", "*.allowed.example"], &line);
+        let options = [more, &["--allow", "*.allowed.example"]].concat();
+        let mut palisade = bed.palisade(&options, &line);
         let child = palisade.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let asked = bed.place.work.join("asked");
         assert!(eventually(|| asked.exists()));

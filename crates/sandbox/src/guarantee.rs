@@ -433,7 +433,12 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
             let have = host.network.and(&host.led);
             let led = mechanism("transparent proxy", "nftables", have, remedy);
             let weaker = Some("only programs that use a proxy reach the network");
-            vec![led, Mechanism { name: "network namespace and a proxy", weaker, ..network() }]
+            let asked = Some("only TCP, and no servers inside");
+            vec![
+                led,
+                Mechanism { name: "network namespace and a proxy", weaker, ..network() },
+                Mechanism { name: "connections made by the gateway", weaker: asked, ..filter() },
+            ]
         }
         Guarantee::NoAbstractSockets => {
             let scope = landlock("Landlock's socket scope", "Landlock ABI 6 (6.12)", 6, "6.12");

@@ -23,6 +23,7 @@ fn shared(learn: bool) -> Arc<Shared> {
         reporter: Reporter::new(open("/dev/null")),
         waiters: waiter::Waiters::default(),
         bound: bound::Bound::default(),
+        connections: None,
         given_names: given_names::GivenNames::default(),
         baselines: config::Baselines::default(),
         being_written: written::BeingWritten::default(),

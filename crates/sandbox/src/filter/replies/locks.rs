@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::filter;
-use palisade_policy::{NetworkMode, Strength, merge, parse};
+use palisade_policy::{Strength, merge, parse};
 use palisade_syscall::Call;
 use proptest::prelude::*;
 use proptest::sample::select;
