@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::store::Change;
@@ -87,7 +87,7 @@ impl Writer {
     /// A message for the user, given once: nothing can be written, with a hint; or where a damaged store was moved to.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
-        self.shared.problems.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        self.shared.problems().pop_front()
     }
 
     /// How many changes were lost because the thread couldn't keep up, or because the store couldn't be written for
@@ -106,10 +106,11 @@ impl Writer {
         }
     }
 
-    /// Whether the thread hasn't yet tried to write everything: [`Writer::problem`] may have something to say soon.
+    /// Whether [`Writer::problem`] has something to say, or may have soon: the thread hasn't yet tried to write everything.
     #[must_use]
-    pub fn is_at_work(&self) -> bool {
-        self.shared.untried.load(Ordering::Acquire) > 0
+    pub fn may_tell(&self) -> bool {
+        // In this order: the thread says the problem before it counts the change as tried.
+        self.shared.untried.load(Ordering::Acquire) > 0 || !self.shared.problems().is_empty()
     }
 }
 
@@ -123,7 +124,11 @@ impl Drop for Writer {
 
 impl Shared {
     fn say(&self, problem: String) {
-        self.problems.lock().unwrap_or_else(PoisonError::into_inner).push_back(problem);
+        self.problems().push_back(problem);
+    }
+
+    fn problems(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -213,7 +213,7 @@ impl Module for History {
     }
 
     fn awaits_tick(&self) -> bool {
-        self.loading.is_some() || self.writer.as_ref().is_some_and(Writer::is_at_work)
+        self.loading.is_some() || self.writer.as_ref().is_some_and(Writer::may_tell)
     }
 
     fn ghost<'a>(&'a self, view: &View<'_>) -> Option<&'a str> {
