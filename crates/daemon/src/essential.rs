@@ -11,15 +11,27 @@ use palisade_guard::safety;
 use palisade_guard::trusted::Trusted;
 use palisade_guard::watch::label::{Label, Use};
 use palisade_guard::watch::policy::{Policy, Starts};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The guard's own programs, `palisade` and `palisaded`.
 pub(crate) fn own_programs() -> Vec<PathBuf> {
-    std::env::current_exe().into_iter().flat_map(|own| [own.with_file_name("palisade"), own]).collect()
+    std::env::current_exe().map_or_else(|_unknown| Vec::new(), |own| installed_with(&own))
+}
+
+/// `own`, which is palisaded, and the `palisade` that was installed with it: beside it, or in the `bin` beside its `sbin`.
+fn installed_with(own: &Path) -> Vec<PathBuf> {
+    // So the kernel calls a program whose file an upgrade has replaced.
+    let own = own.as_os_str().as_bytes();
+    let own = PathBuf::from(OsStr::from_bytes(own.strip_suffix(b" (deleted)").unwrap_or(own)));
+    let in_bin = own.ancestors().nth(2).map(|prefix| prefix.join("bin/palisade"));
+    let palisade =
+        [Some(own.with_file_name("palisade")), in_bin].into_iter().flatten().find(|path| path.exists());
+    palisade.into_iter().chain([own]).collect()
 }
 
 /// Labels those of these files that the rules allow, if labels outlive the guard. The caller must hold the lock on what is
@@ -41,5 +53,31 @@ pub(crate) fn label(lsm: &Arc<Lsm>, policy: &Policy, trust: &Trusted) {
         if !labels.permits(file, wanted) {
             labels.give(file, wanted, &mut || needed.is_allowed(file, &decider, trust));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn palisade_is_found_where_packages_and_builds_have_it() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        for directory in ["usr/sbin", "usr/bin", "build"] {
+            std::fs::create_dir_all(path(directory)).unwrap();
+        }
+        for program in ["usr/sbin/palisaded", "usr/bin/palisade", "build/palisaded", "build/palisade"] {
+            std::fs::write(path(program), "").unwrap();
+        }
+        let package = [path("usr/bin/palisade"), path("usr/sbin/palisaded")];
+        assert_eq!(installed_with(&path("usr/sbin/palisaded")), package);
+        assert_eq!(installed_with(&path("usr/sbin/palisaded (deleted)")), package);
+        assert_eq!(
+            installed_with(&path("build/palisaded")),
+            [path("build/palisade"), path("build/palisaded")]
+        );
+        std::fs::remove_file(path("build/palisade")).unwrap();
+        assert_eq!(installed_with(&path("build/palisaded")), [path("build/palisaded")]);
     }
 }
