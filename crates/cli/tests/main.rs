@@ -37,6 +37,7 @@ mod grants;
 mod guard;
 mod harmless;
 mod hints;
+mod hosts;
 mod hot_path;
 mod ids;
 mod import;
