@@ -38,7 +38,6 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -439,11 +438,9 @@ impl fmt::Display for Status {
 
 /// A sink that writes to a copy of an inherited descriptor. The command doesn't get the copy.
 fn status_sink(fd: i32) -> Result<JsonLines<File>, Errno> {
-    let file = std::fs::OpenOptions::new().append(true).open(format!("/proc/self/fd/{fd}"));
-    // A pipe and a file can be opened by name. A socket can't.
-    let file = file.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::BADF))?;
-    rustix::io::fcntl_getfd(file.as_fd())?;
-    Ok(JsonLines::new(file))
+    // Not opened by its name in /proc: another user's file or pipe can't be opened so, and a socket can't at all.
+    let copy = palisade_sys::process::inherited(u32::try_from(fd).map_err(|_negative| Errno::BADF)?)?;
+    Ok(JsonLines::new(File::from(copy)))
 }
 
 /// Prints how long the parts of a launch took, in milliseconds.

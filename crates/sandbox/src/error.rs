@@ -118,6 +118,9 @@ pub enum StartError {
     /// `/proc` shows another PID namespace than the launcher's: its numbers would name other processes.
     #[error("can't look up processes: /proc shows those of another PID namespace")]
     ForeignProc,
+    /// There is no `/proc`.
+    #[error("can't look up processes: /proc isn't mounted")]
+    NoProc,
     /// A limit couldn't be set.
     #[error("can't set limit {limit}: {source}")]
     Limit {
@@ -231,6 +234,10 @@ impl StartError {
                 "mount -t proc proc /proc   # where the PID namespace was made; unshare does it with --mount-proc"
                     .to_owned()
             }
+            Self::NoProc => "mount -t proc proc /proc   # as root".to_owned(),
+            Self::Launch { action, source: Errno::NOENT } if action.ends_with(" /dev/null") => {
+                "mknod -m 666 /dev/null c 1 3   # as root".to_owned()
+            }
             // The plan was made for groups: `--best-effort` leaves them out only if it can know that before.
             Self::NoCgroup { .. } | Self::Cgroup { .. } => {
                 "palisade doctor   # shows what this host lacks and how to enable it".to_owned()
@@ -304,6 +311,7 @@ impl StartError {
             Step::Answer => {
                 "start the broker, which needs a /dev/null in the sandbox that it can open for writing"
             }
+            Step::Broker if source == Errno::NOENT => "start the broker, which needs /dev/null",
             Step::Broker => "start the broker stub",
             Step::MaskRefresher => "start the mask refresher",
         };

@@ -97,7 +97,7 @@ pub(crate) fn compose(
 
 /// Shows system directories read-only, and nothing else of the host.
 fn system(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
-    for directory in &facts.layout.system {
+    for directory in facts.layout.system.iter().filter(|directory| !directory.path.starts_with("/run")) {
         tree.show(&directory.canonical, &directory.path, SYSTEM)?;
     }
     for name in &facts.layout.merged {
@@ -148,6 +148,12 @@ fn private_places(tree: &mut Tree<'_>, facts: &Facts, view: View) -> Result<(), 
     tree.private(Path::new("/run"), 0o755, false)?;
     tree.directory(Path::new("/run/lock"), 0o1777)?;
     tree.directory(Path::new("/run/shm"), 0o1777)?;
+    if matches!(view, View::System | View::Host) && facts.package().is_none() {
+        // NixOS has a link there through which PATH leads. Before, the private directory would cover it.
+        for directory in facts.layout.system.iter().filter(|directory| directory.path.starts_with("/run")) {
+            tree.show(&directory.canonical, &directory.path, SYSTEM)?;
+        }
+    }
     let runtime = format!("/run/user/{}", facts.account.uid);
     tree.directory(Path::new(&runtime), 0o700)?;
     if view != View::Host && facts.account.home.parent().is_some() {

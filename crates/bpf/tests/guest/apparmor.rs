@@ -61,7 +61,9 @@ pub(crate) fn all() {
         fs::write(setting, "0").map_err(|error| format!("{setting}: {error}"))?;
         let told =
             (user(None, &[PALISADE, "run", "--", PALISADE, "--version"]), user(None, &[PALISADE, "setup"]));
+        let in_place = goes_on(None);
         fs::write(setting, "1").map_err(|error| format!("{setting}: {error}"))?;
+        in_place?;
         for ended in [told.0?, told.1?] {
             let said = ended.err.contains("kernel.unprivileged_userns_clone is 0")
                 && ended.err.contains("hint: sudo sysctl -w kernel.unprivileged_userns_clone=1");
@@ -164,6 +166,15 @@ fn refused(session: &str, program: &str) -> Result {
     ensure(ended.code == Some(125) && told, format!("{program}: {ended:?}"))
 }
 
+/// With `--best-effort` a launch has the guarantees that Landlock and the filter give.
+fn goes_on(session: Option<&str>) -> Result {
+    let words = [PALISADE, "run", "--best-effort", "--status-fd", "2", "--", PALISADE, "--version"];
+    let ended = user(session, &words)?;
+    let told = [r#""hidden":null"#, r#""unchanged":"Landlock""#, r#""no-network":"no sockets""#];
+    let held = told.iter().all(|guarantee| ended.err.contains(guarantee));
+    ensure(ended.code == Some(0) && ended.out.starts_with("palisade ") && held, format!("{ended:?}"))
+}
+
 fn done(ended: &Ended) -> Result {
     ensure(ended.code == Some(0), format!("{ended:?}"))
 }
@@ -203,6 +214,7 @@ fn is_named(session: &str, text: &str, words: &str) -> Result {
     refused(session, PALISADE)?;
     let launch = user(Some(session), &[PALISADE, "run", "--", PALISADE, "--version"])?;
     ensure(launch.err.contains(words), format!("{launch:?}"))?;
+    goes_on(Some(session))?;
     let doctor = user(Some(session), &[PALISADE, "doctor"])?;
     let told = doctor.out.contains(words) && doctor.out.contains("to do: palisade setup ");
     ensure(doctor.code == Some(1) && told, format!("{doctor:?}"))?;

@@ -37,6 +37,12 @@ pub struct Signs {
     pub engine: Option<String>,
     /// The kernel has no user namespaces.
     pub missing: bool,
+    /// The caller's root isn't that of its mount namespace.
+    pub chrooted: bool,
+    /// Mounts cover parts of `/proc`.
+    pub covered: bool,
+    /// The caller has a seccomp filter.
+    pub sandboxed: bool,
 }
 
 impl Signs {
@@ -44,6 +50,9 @@ impl Signs {
     #[must_use]
     pub fn read(root: &Path, filtered: bool) -> Self {
         let kernel = Kernel::read(&root.join("proc"), &root.join("sys"));
+        let mounts = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
+        let points = || mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        let status = std::fs::read_to_string(root.join("proc/self/status")).unwrap_or_default();
         Self {
             limit: kernel.max_user_namespaces,
             forbidden: kernel.unprivileged_userns_clone == Some(0),
@@ -55,6 +64,10 @@ impl Signs {
             filtered,
             engine: container(root),
             missing: root.join("proc/self").exists() && !root.join("proc/self/ns/user").exists(),
+            // The kernel shows only mounts below the caller's root. A root that is a mount of its own looks like any other.
+            chrooted: !mounts.is_empty() && points().all(|point| point != "/"),
+            covered: points().any(|point| point.starts_with("/proc/")),
+            sandboxed: status.lines().any(|line| line == "Seccomp:\t2"),
         }
     }
 
@@ -95,6 +108,12 @@ pub enum Cause {
     },
     /// The kernel has no user namespaces.
     Missing,
+    /// The caller is in a chroot.
+    Chroot,
+    /// Mounts cover parts of `/proc`, so the kernel refuses a new one.
+    Covered,
+    /// Another sandbox permits user namespaces, and refuses what a launch does in them.
+    Sandbox,
     /// Nothing shows why.
     Unknown,
 }
@@ -125,8 +144,14 @@ impl Cause {
             return container().unwrap_or_else(|| Self::AppArmor { stage, label: signs.label.clone() });
         }
         match stage {
-            Stage::Mount => container().unwrap_or(Self::Unknown),
+            Stage::Make if errno == Errno::PERM && signs.chrooted => Self::Chroot,
+            Stage::Mount => container().unwrap_or(match signs {
+                Signs { covered: true, .. } => Self::Covered,
+                Signs { sandboxed: true, .. } => Self::Sandbox,
+                _ => Self::Unknown,
+            }),
             _ if refused && signs.restricted => Self::AppArmor { stage, label: None },
+            Stage::Use if refused && signs.sandboxed => Self::Sandbox,
             _ => Self::Unknown,
         }
     }
@@ -200,6 +225,19 @@ mod tests {
     }
 
     #[test]
+    fn roots_and_mounts_that_the_kernel_refuses() {
+        let chroot = Signs { chrooted: true, ..Signs::default() };
+        assert_eq!(Cause::of(Stage::Make, Errno::PERM, &chroot), Cause::Chroot);
+        assert_eq!(Cause::of(Stage::Make, Errno::NOMEM, &chroot), Cause::Unknown);
+        let covered = Signs { covered: true, sandboxed: true, ..Signs::default() };
+        assert_eq!(Cause::of(Stage::Mount, Errno::PERM, &covered), Cause::Covered);
+        let sandboxed = Signs { covered: false, ..covered };
+        assert_eq!(Cause::of(Stage::Mount, Errno::PERM, &sandboxed), Cause::Sandbox);
+        let docker = Signs { engine: Some("docker".into()), ..sandboxed };
+        assert!(matches!(Cause::of(Stage::Mount, Errno::PERM, &docker), Cause::Container { .. }));
+    }
+
+    #[test]
     fn signs_are_read() {
         let dir = tempfile::tempdir().unwrap();
         for (path, content) in [
@@ -209,6 +247,11 @@ mod tests {
             ("proc/self/attr/apparmor/current", "unconfined\n"),
             ("proc/self/ns/user", ""),
             (".dockerenv", ""),
+            (
+                "proc/self/mountinfo",
+                "2 1 0:3 / /proc rw - proc proc rw\n3 2 0:4 / /proc/kcore rw - tmpfs t rw\n",
+            ),
+            ("proc/self/status", "Name:\tsh\nSeccomp:\t2\n"),
         ] {
             let path = dir.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -222,10 +265,17 @@ mod tests {
             filtered: false,
             engine: Some("docker".into()),
             missing: false,
+            chrooted: true,
+            covered: true,
+            sandboxed: true,
         };
         assert_eq!(Signs::read(dir.path(), false), all);
         fs::remove_file(dir.path().join("proc/self/ns/user")).unwrap();
         assert!(Signs::read(dir.path(), false).missing);
+        let mounts = "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:3 / /proc rw - proc proc rw\n";
+        fs::write(dir.path().join("proc/self/mountinfo"), mounts).unwrap();
+        let plain = Signs::read(dir.path(), false);
+        assert!(!plain.chrooted && !plain.covered);
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(Signs::read(empty.path(), true), Signs { filtered: true, ..Signs::default() });
     }

@@ -458,6 +458,9 @@ fn namespaces(wanted: &[Namespace]) -> Namespaces {
 fn proc_is_ours() -> Result<(), StartError> {
     let mut shown = [0u8; 16];
     let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self", &mut shown);
+    if length.is_err() && rustix::fs::access(c"/proc/version", rustix::fs::Access::EXISTS).is_err() {
+        return Err(StartError::NoProc);
+    }
     let shown = length.ok().and_then(|length| core::str::from_utf8(&shown[..length]).ok()?.parse().ok());
     if shown == Some(rustix::process::getpid().as_raw_pid()) { Ok(()) } else { Err(StartError::ForeignProc) }
 }

@@ -65,6 +65,11 @@ pub fn words(cause: &Cause) -> String {
             format!("the container ({}) refuses {what}", engine.shown())
         }
         Cause::Missing => "the kernel is built without user namespaces".to_owned(),
+        Cause::Chroot => "the kernel refuses user namespaces in a chroot".to_owned(),
+        Cause::Covered => {
+            "mounts cover parts of /proc, as in a container, so the kernel refuses a new /proc".to_owned()
+        }
+        Cause::Sandbox => "another sandbox permits user namespaces, but not what a launch does in them".to_owned(),
         Cause::Unknown => "the host doesn't show why".to_owned(),
     }
 }
@@ -88,19 +93,35 @@ pub fn hint(cause: &Cause) -> String {
         Cause::AppArmor { .. } => {
             "palisade setup   # shows a profile for AppArmor and installs it; asks for root once".to_owned()
         }
+        // Its filter permits them.
+        Cause::Container { engine, stage: Stage::Mount } if engine == "podman" => {
+            "podman run --security-opt unmask=ALL …".to_owned()
+        }
+        // No option of a command changes an LXC container.
+        Cause::Covered => covered(),
+        Cause::Container { engine, .. } if engine == "lxc" => covered(),
         Cause::Container { engine, .. } => {
             let engine = if engine == "podman" { "podman" } else { "docker" };
             format!(
                 "{engine} run --security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
             )
         }
-        Cause::Filter => {
+        Cause::Filter | Cause::Sandbox => {
             "palisade run --best-effort …   # with fewer guarantees; or start it outside of that sandbox".to_owned()
+        }
+        Cause::Chroot => {
+            "palisade run --best-effort …   # with fewer guarantees; or start it in a container, whose root is no chroot"
+                .to_owned()
         }
         Cause::Missing | Cause::Unknown => {
             "palisade run --best-effort …   # with fewer guarantees, without namespaces".to_owned()
         }
     }
+}
+
+fn covered() -> String {
+    "palisade run --best-effort …   # with fewer guarantees; or start it where nothing covers parts of /proc"
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -121,6 +142,9 @@ mod tests {
             Cause::Container { engine: "podman".into(), stage: Stage::Make },
             Cause::Container { engine: "podman".into(), stage: Stage::Mount },
             Cause::Missing,
+            Cause::Chroot,
+            Cause::Covered,
+            Cause::Sandbox,
             Cause::Unknown,
         ];
         let mut said: Vec<String> = all.iter().map(words).collect();
@@ -130,15 +154,14 @@ mod tests {
         for cause in &all[3..7] {
             assert!(hint(cause).starts_with("palisade setup "));
         }
-        assert!(hint(&all[8]).starts_with("podman run "));
+        assert!(hint(&all[8]).starts_with("podman run --security-opt seccomp=unconfined "));
+        assert_eq!(hint(&all[9]), "podman run --security-opt unmask=ALL …");
+        let lxc = Cause::Container { engine: "lxc".into(), stage: Stage::Mount };
+        assert_eq!(hint(&lxc), hint(&Cause::Covered));
     }
 
     #[test]
     fn a_host_whose_namespaces_work_has_no_cause() {
-        assert_eq!(examine().is_none(), probe::user_namespaces_work() && works(Kind::Pid));
-    }
-
-    fn works(kind: Kind) -> bool {
-        probe::namespace(kind).is_ok_and(Presence::is_present)
+        assert_eq!(examine().is_none(), probe::user_namespaces_work());
     }
 }

@@ -6,6 +6,9 @@ use palisade_sys::probe::{self, Presence};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+const LISTENED: &str = "another program listens to system calls here already, and the kernel permits one listener \
+                        (WSL2's mirrored networking is one, and so is a palisade around this one)";
+
 impl Facts {
     /// Why no broker can judge names on this host; `None`: it can. It is tried out, because only the planner asks, and a
     /// plan is kept.
@@ -14,13 +17,15 @@ impl Facts {
             if let Ok(Presence::Absent { errno: Errno::BUSY, .. }) = probe::listener() {
                 // A kept plan would hold in other terminals, too, where no other program listens.
                 self.set_volatile();
-                return Some(
-                    "another program listens to system calls here already, and the kernel permits one listener \
-                     (WSL2's mirrored networking is one, and so is a palisade around this one)",
-                );
+                return Some(LISTENED);
             }
             unreadable(false)
         })
+    }
+
+    /// Whether another program listens to this one's system calls. It may make them in the caller's place.
+    pub(crate) fn is_listened_to(&self) -> bool {
+        self.lacks_broker() == Some(LISTENED)
     }
 }
 

@@ -141,6 +141,7 @@ fn plan(
             if policy.view().value == View::Closure {
                 in_place::no_closure(&demands, &mut notes)?;
             }
+            in_place::answered_elsewhere(facts, &demands, &mut notes)?;
             in_place::steps(facts, &resolved, &grants.paths, &demands, &mut notes)?
         }
     };

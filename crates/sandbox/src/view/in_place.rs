@@ -88,6 +88,28 @@ pub(crate) fn steps(
     Ok((steps, Text::path(directory)?))
 }
 
+/// What a listener of another sandbox does for the command, Landlock doesn't see: a broker creates files with the rights that
+/// it has itself.
+pub(crate) fn answered_elsewhere(
+    facts: &Facts,
+    demands: &Demands,
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    if !facts.is_listened_to() {
+        return Ok(());
+    }
+    let reason =
+        "another program makes system calls for the command, and Landlock doesn't restrict that program";
+    for guarantee in [Guarantee::Unchanged, Guarantee::RulesHold] {
+        if demands.required().names(guarantee) {
+            return Err(demands.lacking(guarantee, reason));
+        }
+        demands.lose(guarantee);
+    }
+    notes.push(Cow::Owned(format!("files outside the writable paths can be written: {reason}")));
+    Ok(())
+}
+
 /// Whether the command may read what is at a path.
 pub(crate) fn shows(steps: &[Step<'_>], path: &Path) -> bool {
     steps.iter().any(|step| match step {

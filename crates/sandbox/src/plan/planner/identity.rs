@@ -8,8 +8,10 @@ use palisade_host::kernel::Release;
 use palisade_policy::decide::EffectivePath;
 use palisade_policy::word::Switch;
 use palisade_policy::{Grant, Policy};
+use palisade_sys::probe::{self, Presence};
 use palisade_text::Show as _;
 use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// The command's user and group.
@@ -49,11 +51,14 @@ pub(super) fn identity(
     };
     let unmappable = paths
         .iter()
-        .find(|path| matches!(path.grant, Grant::Allowed { .. }) && !owners_can_be_mapped(&path.source));
+        .filter(|path| matches!(path.grant, Grant::Allowed { .. }))
+        .map(|path| path.source.as_path())
+        .chain([account.home.as_path()])
+        .find(|path| !owners_can_be_mapped(path));
     if let Some(path) = unmappable {
         notes.push(Cow::Owned(format!(
             "root inside is root outside, without capabilities: the file system of {} can't map owners; kernel settings and root's secrets are masked",
-            path.source.shown()
+            path.shown()
         )));
         return own;
     }
@@ -62,6 +67,22 @@ pub(super) fn identity(
 
 /// Whether the file system can show files under other owners (`FS_ALLOW_IDMAP` in the kernel).
 fn owners_can_be_mapped(path: &Path) -> bool {
+    kind_maps_owners(path) && (has_every_user() || try_to_map_owners(path))
+}
+
+/// Whether the caller is in the first user namespace, or in one with the same users. Root of another one, as in an
+/// unprivileged container, can map the owners only in file systems that were mounted there.
+fn has_every_user() -> bool {
+    std::fs::read_to_string("/proc/self/uid_map")
+        .is_ok_and(|map| map.split_whitespace().eq(["0", "0", "4294967295"]))
+}
+
+fn try_to_map_owners(path: &Path) -> bool {
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes());
+    path.is_ok_and(|path| probe::mapped_owners(&path).is_ok_and(Presence::is_present))
+}
+
+fn kind_maps_owners(path: &Path) -> bool {
     /// overlayfs, NFS, SMB (three numbers), FUSE, 9p, ecryptfs, proc, sysfs.
     const CANT: [u64; 10] = [
         0x794c_7630,
