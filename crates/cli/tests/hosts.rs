@@ -63,7 +63,8 @@ fn examine(table: &Table, host: &Host) -> Vec<String> {
     Mode::ALL
         .into_iter()
         .filter_map(|mode| {
-            let why = outcome::judge(table, host, mode, said.get(&mode)?).err()?;
+            let judged = said.get(&mode).ok_or_else(|| "it wasn't launched".to_owned());
+            let why = judged.and_then(|outcome| outcome::judge(table, host, mode, outcome)).err()?;
             Some(format!("{}, {}: {why}", host.name, mode.command()))
         })
         .collect()

@@ -57,6 +57,20 @@ fn what_is_required_by_name_holds_or_the_launch_stops() {
     }
 }
 
+/// A file that the caller can't open by its name, such as the log of a runner that started it as another user.
+#[test]
+fn the_status_goes_to_a_descriptor_of_another_user() {
+    let Some(root) = support::root() else { return };
+    let log = root.write("log", "");
+    let descriptor = std::fs::File::options().append(true).open(&log).unwrap();
+    let place = support::ordinary();
+    let mut palisade = place.palisade(&["--status-fd", "0"], &["true"]);
+    let mut child = palisade.stdin(descriptor).stdout(std::process::Stdio::null()).spawn().unwrap();
+    assert!(support::job::bounded(&mut child).success());
+    let told = root.read("log");
+    assert!(told.contains(r#""event":"started""#) && told.contains(r#""event":"ended""#), "{told}");
+}
+
 #[test]
 fn no_namespaces_and_what_only_they_give_contradict_each_other() {
     for place in everybody() {

@@ -7,8 +7,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Runs the configuration in the host's directory.
-pub(super) const ENTER: &str = "one_cgroup_version; exec crun --root \"$PLACE/crun\" --cgroup-manager=disabled run --bundle \"$PLACE\" host";
+/// Runs the configuration in the host's directory. In a user namespace the tree's owners are those of the namespace.
+pub(super) const ENTER: &str = "one_cgroup_version; [ -z \"${MAPPED:-}\" ] || mapped; exec crun --root \"$PLACE/crun\" --cgroup-manager=disabled run --bundle \"$PLACE\" host";
+
+impl Container {
+    /// Whether users of the container are others outside.
+    pub(super) fn is_mapped(&self) -> bool {
+        self.user_namespace
+    }
+}
 
 /// What differs between containers.
 #[derive(Debug, Deserialize)]

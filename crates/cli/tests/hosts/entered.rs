@@ -35,7 +35,10 @@ pub(super) fn run(host: &Host) -> Result<Said, String> {
     if let Some(name) = &host.tree {
         let mut maker = Command::new("/bin/sh");
         maker.arg(hosts.join("trees.sh")).arg(name).arg(&tree).arg(place.binary());
-        support::job::finish(maker.env("ID", place.uid.to_string()).env("PATH", PATH)).ok();
+        // The user of a tree is an ordinary one, whoever runs the line.
+        let user = support::ordinary().uid.to_string();
+        maker.env("ID", user).env("PATH", PATH).env("MARK", host.mark.as_deref().unwrap_or_default());
+        support::job::finish(&mut maker).ok();
     }
     let line = place.write("line.sh", std::fs::read(hosts.join("line.sh")).unwrap());
     let script = match (&host.enter, &host.container) {
@@ -69,6 +72,9 @@ pub(super) fn run(host: &Host) -> Result<Said, String> {
     }
     for (name, value) in environment.iter().chain(&host.environment) {
         command.env(format!("IN_{name}"), value);
+    }
+    if host.container.as_ref().is_some_and(container::Container::is_mapped) {
+        command.env("MAPPED", "yes");
     }
     command.current_dir(made.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| format!("can't start unshare: {error}"))?;
@@ -137,7 +143,7 @@ fn follow(host: &Host, told: &Receiver<String>) -> Result<Said, String> {
             return Ok(said);
         }
         let Some(mode) = at else { continue };
-        let outcome = said.entry(mode).or_insert_with(Outcome::default);
+        let outcome = said.entry(mode).or_default();
         match word {
             "end" => {
                 patience = Patience::new(MADE_WITHIN);

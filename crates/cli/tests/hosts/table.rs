@@ -34,6 +34,8 @@ pub(super) struct Host {
     pub(super) needs: Vec<String>,
     /// The root that `hosts/trees.sh` makes. Without one it is this machine's.
     pub(super) tree: Option<String>,
+    /// The file by which an engine marks its containers.
+    pub(super) mark: Option<String>,
     /// The launches are root's.
     #[serde(default)]
     pub(super) root: bool,

@@ -50,7 +50,8 @@ case $name in
         make lib
         make usr/bin
         # The C library is the loader.
-        cp -L "$(musl-gcc -print-file-name=libc.so)" "$tree/lib/ld-musl-$(uname -m).so.1"
+        cp -L "/lib/ld-musl-$(uname -m).so.1" "$tree/lib"
+        chmod 755 "$tree/lib/ld-musl-$(uname -m).so.1"
         linked musl-gcc
         mv "$tree/linked" "$tree/usr/bin/linked"
         echo 3.20.0 >"$tree/etc/alpine-release"
@@ -113,9 +114,11 @@ case $name in
 esac
 printf 'root:x:0:0::/root:/bin/sh\nuser:x:%s:%s::/home/user:/bin/sh\n' "$ID" "$ID" >"$tree/etc/passwd"
 printf 'root:x:0:\nuser:x:%s:\n' "$ID" >"$tree/etc/group"
-for directory in dev proc sys tmp host root/work home/user/work; do make "$directory"; done
+for directory in dev proc sys run tmp host root/work home/user/work github/home __w/project; do make "$directory"; done
 chmod 1777 "$tree/tmp"
 chmod 755 "$tree"
+# The mark of a container's engine.
+[ -z "${MARK:-}" ] || { mkdir -p "$(dirname "$tree/$MARK")" && touch "$tree/$MARK"; }
 cp "$palisade" "$tree/host/palisade"
 cp "$here/line.sh" "$tree/host/line.sh"
 chown -R "$ID:$ID" "$tree/home/user"
