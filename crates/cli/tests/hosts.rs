@@ -3,7 +3,8 @@
 //! `tests/hosts.toml`, with the guarantees that a launch gets there, or the message and the hint with which it fails.
 //!
 //! Each host is made in mount and PID namespaces of its own, and ends with them. `PALISADE_HOSTS` selects hosts by name, with
-//! commas between them. `PALISADE_HOSTS_PAGE=write` writes docs/hosts.md, which states the same table for users.
+//! commas between them; `all`, as `./x test hosts` sets it, makes it a failure that one can't be made. Without the variable
+//! those are made for which the machine has the features. `PALISADE_HOSTS_PAGE=write` writes docs/hosts.md, which states the same table for users.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 mod container;
@@ -23,14 +24,22 @@ use table::{Host, Table};
 fn every_host_gets_the_guarantees_that_the_table_states() {
     let table = Table::read();
     let wanted = std::env::var("PALISADE_HOSTS").ok();
-    let is_wanted =
-        |host: &Host| wanted.as_ref().is_none_or(|all| all.split(',').any(|one| one == host.name));
+    let all = wanted.as_deref() == Some("all");
+    let is_wanted = |host: &Host| {
+        all || wanted.as_ref().is_none_or(|names| names.split(',').any(|name| name == host.name))
+    };
+    for name in wanted.iter().flat_map(|names| names.split(',')) {
+        assert!(
+            all || table.hosts.iter().any(|host| host.name == name),
+            "tests/hosts.toml has no host {name}"
+        );
+    }
+    let hosts = table.hosts.iter().filter(|host| host.is_made() && is_wanted(host));
     // Asked for first, so that a missing feature that is declared fails before anything is made.
-    let hosts: Vec<&Host> = table
-        .hosts
-        .iter()
-        .filter(|host| host.is_made() && is_wanted(host) && host.needs.iter().all(|need| has(need)))
-        .collect();
+    let (hosts, lacking): (Vec<&Host>, Vec<&Host>) =
+        hosts.partition(|host| host.needs.iter().all(|need| has(need)));
+    let lacking: Vec<&str> = lacking.iter().map(|host| host.name.as_str()).collect();
+    assert!(!all || lacking.is_empty(), "PALISADE_TEST_HAS lacks what these need: {lacking:?}");
     let next = AtomicUsize::new(0);
     let found = Mutex::new((BTreeSet::new(), Vec::new()));
     let work = || {
