@@ -6,6 +6,7 @@ use super::outcome::{Mode, Outcome};
 use super::table::Host;
 use crate::support::{self, PATH, Place};
 use palisade_acceptance::patience::Patience;
+use palisade_acceptance::process;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -52,7 +53,9 @@ pub(super) fn run(host: &Host) -> Result<Said, String> {
         (None, None) => return Err("this machine can't make it".to_owned()),
     };
     let script = format!(". {}/enter.sh\n{script}", hosts.display());
-    // Everything ends with the first process of the PID namespace, and every mount with the last one.
+    // Everything ends with the first process of the PID namespace, and every mount with the last one. The first one stays
+    // root's: with another user the kernel would forget that it must end with its parent.
+    let first = "/bin/sh -c \"$0\"; true";
     let mut command = Command::new("unshare");
     command.args([
         "--mount",
@@ -63,6 +66,7 @@ pub(super) fn run(host: &Host) -> Result<Said, String> {
         "--",
         "/bin/sh",
         "-c",
+        first,
         &script,
     ]);
     command.env_clear().env("PATH", PATH).env("HOSTS", &hosts).env("PLACE", made.path()).env("TREE", &tree);
@@ -78,7 +82,9 @@ pub(super) fn run(host: &Host) -> Result<Said, String> {
     }
     command.current_dir(made.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| format!("can't start unshare: {error}"))?;
-    read(host, child)
+    let said = read(host, child)?;
+    made.close().map_err(|error| format!("the host's directory can't be removed: {error}"))?;
+    Ok(said)
 }
 
 /// The environment of the line, in the tree or on this machine.
@@ -102,18 +108,32 @@ fn environment(host: &Host, place: &Place) -> BTreeMap<String, String> {
     environment
 }
 
-/// Reads until the line is over.
+/// Reads until the line is over, and waits until nothing of the host is left.
 fn read(host: &Host, mut child: Child) -> Result<Said, String> {
     let errors = lines(child.stderr.take().unwrap());
     let told = lines(child.stdout.take().unwrap());
     let result = follow(host, &told);
-    // The host ends with the line; a host that goes on is ended.
-    let _ended = child.kill();
-    let _reaped = child.wait();
-    result.map_err(|why| {
-        let errors: Vec<String> = errors.iter().collect();
-        format!("{why}\n  {}", errors.join("\n  "))
-    })
+    let ended = result.is_ok() && matches!(process::wait(&mut child, MADE_WITHIN), Ok(Some(_)));
+    if !ended {
+        let _killed = child.kill();
+        let _reaped = child.wait();
+    }
+    let mut words = Vec::new();
+    for output in [&errors, &told] {
+        let mut patience = Patience::new(MADE_WITHIN);
+        loop {
+            match output.recv_timeout(Duration::from_millis(20)) {
+                Ok(line) => words.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) if !patience.is_spent() => {}
+                Err(RecvTimeoutError::Timeout) => return Err("a process of the host is left".to_owned()),
+            }
+        }
+    }
+    match result {
+        Ok(_) if !ended => Err("the host doesn't end".to_owned()),
+        result => result.map_err(|why| format!("{why}\n  {}", words.join("\n  "))),
+    }
 }
 
 fn follow(host: &Host, told: &Receiver<String>) -> Result<Said, String> {
