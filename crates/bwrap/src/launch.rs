@@ -52,8 +52,7 @@ pub(crate) fn launch(mut request: Request, identity: Identity) -> Result<u8> {
     family::restore_default(SIGCHLD).map_err(|errno| because("sigaction", errno))?;
     rustix::thread::set_no_new_privs(true)
         .map_err(|errno| because("prctl(PR_SET_NO_NEW_PRIVS) failed", errno))?;
-    resolve(&mut request)?;
-    arguments::check(&request, &identity)?;
+    settle(&mut request, &identity)?;
     let common = Common {
         uid: request.uid.unwrap_or(identity.uid),
         gid: request.gid.unwrap_or(identity.gid),
@@ -175,6 +174,12 @@ const fn waits_for_launcher(request: &Request) -> bool {
 fn terminal() -> Option<CString> {
     let stdout = rustix::stdio::stdout();
     rustix::termios::isatty(stdout).then(|| rustix::termios::ttyname(stdout, Vec::new()).ok()).flatten()
+}
+
+/// Decides what "if possible" stands for on this host, and checks that nothing is missing then.
+pub(crate) fn settle(request: &mut Request, identity: &Identity) -> Result<()> {
+    resolve(request)?;
+    arguments::check(request, identity)
 }
 
 /// Decides what "if possible" stands for on this host.

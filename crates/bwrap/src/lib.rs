@@ -2,7 +2,7 @@
 //! bubblewrap's command line on Palisade's engine: the same options, in the same order, with the same results.
 //!
 //! Programs that execute `bwrap` (Flatpak, coding agents, thumbnailers) can execute this instead. Nothing is added to
-//! what the caller asks for. The behaviour is that of bubblewrap 0.11; the code is new.
+//! what the caller asks for, unless it names a policy. The behaviour is that of bubblewrap 0.11; the code is new.
 //!
 //! In reading order:
 //!
@@ -35,4 +35,4 @@ mod strerror;
 pub mod usage;
 mod words;
 
-pub use run::run;
+pub use run::{FAILURE, Policy, run};

@@ -242,6 +242,8 @@ pub struct Request {
     pub as_pid_1: bool,
     /// `--level-prefix`
     pub level_prefix: bool,
+    /// `--policy`, which is Palisade's own: the policy that is kept to in addition.
+    pub policy: Option<CString>,
     /// The command and its arguments. Empty when there is no command; the usage is printed then.
     pub command: Vec<CString>,
 }

@@ -5,15 +5,31 @@ use crate::arguments::{self, Host, Stop};
 use crate::launch;
 use crate::message::Failure;
 use crate::process::Process;
+use crate::request::Request;
 use crate::usage;
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+/// The exit code if there is no sandbox.
+pub const FAILURE: u8 = Failure::EXIT_CODE;
+
+/// A policy that a request is launched with in place of bubblewrap's processes.
+#[derive(Debug)]
+pub struct Policy<F> {
+    /// The policy of callers that can't give `--policy`.
+    pub usual: Option<OsString>,
+    /// Launches a request by the named policy, and returns the exit code.
+    pub launch: F,
+}
+
 /// Runs what `arguments`, the words behind `name`, ask for. Returns this process's exit code, in the sandbox's processes
 /// too: a command that can't be started ends with 1.
 #[must_use]
-pub fn run(name: &OsStr, arguments: Vec<OsString>) -> u8 {
+pub fn run<F>(name: &OsStr, arguments: Vec<OsString>, policy: Policy<F>) -> u8
+where
+    F: FnOnce(Request, &OsStr) -> u8,
+{
     // The kernel gives no argument with a NUL.
     let words: Vec<CString> =
         arguments.into_iter().filter_map(|word| CString::new(word.into_vec()).ok()).collect();
@@ -36,6 +52,14 @@ pub fn run(name: &OsStr, arguments: Vec<OsString>) -> u8 {
         Err(Stop::Failed(failure)) => return failed(&failure),
     };
     let level_prefix = request.level_prefix;
+    let mut request = request;
+    let named = request.policy.take().map(|name| OsString::from_vec(name.into_bytes()));
+    if let Some(named) = named.or(policy.usual) {
+        return match launch::settle(&mut request, &process.identity()) {
+            Ok(()) => (policy.launch)(request, &named),
+            Err(failure) => failed(&failure.prefixed(level_prefix)),
+        };
+    }
     match launch::launch(request, process.identity()) {
         Ok(code) => code,
         Err(failure) => failed(&failure.prefixed(level_prefix)),

@@ -10,6 +10,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("--version", "Show the version of bubblewrap that this behaves as, and stop"),
     ("--args FD", "Insert the NUL-separated arguments that FD holds"),
     ("--argv0 VALUE", "Start COMMAND with VALUE as its argument 0"),
+    ("--policy NAME", "Keep to a policy of Palisade's, too: a profile, by name or file"),
     ("--level-prefix", "Begin each message with its severity, as in <3>"),
     ("--unshare-all", "New namespaces of all kinds, of users and cgroups where possible"),
     ("--share-net", "Stay in the network namespace in spite of --unshare-all"),

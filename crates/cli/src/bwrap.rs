@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade bwrap`, and this program under the name `bwrap`: bubblewrap's command line.
+//!
+//! [`policed`] launches the same arguments by a policy, and [`tree`] is the file tree that they state.
+
+mod policed;
+mod tree;
 
 use clap::Args;
+use palisade_bwrap::Policy;
 use std::ffi::{OsStr, OsString};
+use std::time::Instant;
 
 /// The name of the verb, and of the program that it stands for.
 const NAME: &str = "bwrap";
+
+/// The variable that names a policy for callers that can't give `--policy`.
+const POLICY: &str = "PALISADE_BWRAP_POLICY";
 
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
@@ -17,16 +27,16 @@ pub(crate) struct Options {
 
 /// Runs the verb without parsing the arguments as Palisade's own, if it is asked for. `given` begins with the program's
 /// name.
-pub(crate) fn shortcut(given: &[OsString]) -> Option<u8> {
+pub(crate) fn shortcut(given: &[OsString], begun: Instant) -> Option<u8> {
     let (program, arguments) = given.split_first()?;
     let first = arguments.first().map(OsString::as_os_str);
     if program.as_encoded_bytes().rsplit(|byte| *byte == b'/').next() == Some(NAME.as_bytes())
         || is_itself(program, first)
     {
-        return Some(palisade_bwrap::run(program, arguments.to_vec()));
+        return Some(run_as(program, arguments, begun));
     }
     let (verb, arguments) = arguments.split_first()?;
-    (verb == NAME).then(|| palisade_bwrap::run(OsStr::new(NAME), arguments.to_vec()))
+    (verb == NAME).then(|| run_as(OsStr::new(NAME), arguments, begun))
 }
 
 /// Whether a process inside has executed its own program file with bubblewrap's options, to make a sandbox in a sandbox.
@@ -43,6 +53,11 @@ fn is_itself(program: &OsStr, first: Option<&OsStr>) -> bool {
 }
 
 /// The same after the arguments were parsed.
-pub(crate) fn run(options: &Options) -> u8 {
-    palisade_bwrap::run(OsStr::new(NAME), options.arguments.clone())
+pub(crate) fn run(options: &Options, begun: Instant) -> u8 {
+    run_as(OsStr::new(NAME), &options.arguments, begun)
+}
+
+fn run_as(name: &OsStr, arguments: &[OsString], begun: Instant) -> u8 {
+    let launch = |request, policy: &OsStr| policed::launch(request, policy, begun);
+    palisade_bwrap::run(name, arguments.to_vec(), Policy { usual: std::env::var_os(POLICY), launch })
 }

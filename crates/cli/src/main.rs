@@ -206,7 +206,7 @@ fn main() -> ExitCode {
         );
     }
     let given: Vec<OsString> = std::env::args_os().collect();
-    if let Some(code) = bwrap::shortcut(&given) {
+    if let Some(code) = bwrap::shortcut(&given, begun) {
         return ExitCode::from(code);
     }
     let arguments = arguments(given);
@@ -357,7 +357,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Package(options), Some((_package, matches))) => package::run(options, matches),
         (Verb::Syscalls(options), _) => syscalls::run(options),
         (Verb::Interpose(options), _) => interpose::run(options),
-        (Verb::Bwrap(options), _) => bwrap::run(options),
+        (Verb::Bwrap(options), _) => bwrap::run(options, begun),
         (Verb::Shell(options), _) => shell::run(options),
         (Verb::Watch(options), _) => watch::run(options),
         (Verb::Why(options), _) => why::run(options),

@@ -299,10 +299,13 @@ pub(crate) fn apply(
     let mut trace = plan.lifecycle.trace.then(Trace::default);
     let command: Result<Vec<Text<'_>>, _> =
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();
+    let first_argument = presentation.first_argument.map(|word| Text::new(word.as_bytes())).transpose();
     let result = command.map_err(StartError::from).and_then(|command| {
+        let first_argument = first_argument?;
         let planned = begun.elapsed();
         let invocation = Invocation {
             command: &command,
+            first_argument: first_argument.as_ref(),
             environment: &plan.environment,
             timings: presentation.timings,
             may_replace: !presentation.timings

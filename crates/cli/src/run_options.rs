@@ -331,6 +331,8 @@ impl LaunchOptions {
             verbose: self.verbose,
             status_fd: self.status_fd,
             name: None,
+            first_argument: None,
+            policy: None,
         }
     }
 

@@ -20,6 +20,10 @@ pub(crate) struct Presentation<'a> {
     pub(crate) status_fd: Option<i32>,
     /// The sandbox's name.
     pub(crate) name: Option<&'a str>,
+    /// The command's argument 0, if it isn't its first word.
+    pub(crate) first_argument: Option<&'a OsStr>,
+    /// The policy of `palisade bwrap`, whose hints are about that policy.
+    pub(crate) policy: Option<&'a OsStr>,
 }
 
 /// Arguments of the form `run [OPTIONS] -- COMMAND…`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Facts that the planner reads of the host. Each one is read once, and remembered as an input of the plan.
 
+use crate::arrangement::Arrangement;
 use crate::package::{PlanMode, Unpacked};
 use crate::plan::text::Text;
 use crate::plan::{Input, Was};
@@ -154,7 +155,15 @@ impl Facts {
     pub(crate) const fn package(&self) -> Option<&Unpacked> {
         match &self.purpose {
             PlanMode::Packed(package) => Some(package),
-            PlanMode::Launch | PlanMode::Pack => None,
+            PlanMode::Launch | PlanMode::Pack | PlanMode::Arranged(_) => None,
+        }
+    }
+
+    /// The tree that the caller states, if there is one.
+    pub(crate) const fn arrangement(&self) -> Option<&Arrangement> {
+        match &self.purpose {
+            PlanMode::Arranged(arrangement) => Some(arrangement),
+            PlanMode::Launch | PlanMode::Pack | PlanMode::Packed(_) => None,
         }
     }
 

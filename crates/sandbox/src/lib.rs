@@ -7,7 +7,7 @@
 //! - [`facts`]: what the host has; [`guarantee`]: what the host can guarantee
 //! - [`plan`]: what a launch will do, as data; how a plan is made (`planner`), kept (`cache`, `store`) and read (`inside`)
 //! - [`caches`]: what is kept of package managers and compilers from one launch of a project to the next
-//! - [`view`]: what a command sees of the file system, as steps of a plan
+//! - [`view`]: what a command sees of the file system, as steps of a plan; [`arrangement`]: a tree that the caller states
 //! - [`filter`]: what a plan states about system calls
 //! - [`bus`], [`network`]: filtered message buses and networks: their part of a plan, and the processes that serve them
 //! - [`apply`]: starts a process from a plan, and watches over it
@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apply;
+pub mod arrangement;
 pub mod bus;
 pub mod caches;
 pub mod error;

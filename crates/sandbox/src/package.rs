@@ -4,6 +4,7 @@
 
 pub(crate) mod view;
 
+use crate::arrangement::Arrangement;
 use palisade_host::environment::Environment;
 use palisade_policy::LayerPolicy;
 use palisade_policy::word::{Choice, Switch};
@@ -103,6 +104,8 @@ pub enum PlanMode {
     Pack,
     /// A launch with a package's files.
     Packed(Unpacked),
+    /// A launch with the tree that the caller states.
+    Arranged(Arrangement),
 }
 
 /// A package, unpacked.

@@ -164,6 +164,13 @@ fn private_places(tree: &mut Tree<'_>, facts: &Facts, view: View) -> Result<(), 
 
 fn devices(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     tree.directory(Path::new("/dev"), 0o755)?;
+    // One private memory file system is enough, and saves a mount.
+    tree.symlink(Path::new("/dev/shm"), Path::new("/run/shm"))?;
+    device_files(tree)
+}
+
+/// Fills `/dev`, which exists: harmless devices, and the sandbox's own terminals and message queues.
+pub(crate) fn device_files(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     for name in DEVICES {
         tree.device(&Path::new("/dev").join(name))?;
     }
@@ -173,8 +180,6 @@ fn devices(tree: &mut Tree<'_>) -> Result<(), PlanError> {
         ("stdout", "/proc/self/fd/1"),
         ("stderr", "/proc/self/fd/2"),
         ("ptmx", "pts/ptmx"),
-        // One private memory file system is enough, and saves a mount.
-        ("shm", "/run/shm"),
     ] {
         tree.symlink(&Path::new("/dev").join(name), Path::new(target))?;
     }
@@ -287,7 +292,7 @@ fn name_resolution(tree: &mut Tree<'_>) -> Result<(), PlanError> {
 }
 
 /// In a separate network, names are resolved by the only name server that exists. It answers at any address.
-fn own_name_server(tree: &mut Tree<'_>) -> Result<(), PlanError> {
+pub(crate) fn own_name_server(tree: &mut Tree<'_>) -> Result<(), PlanError> {
     /// Without `options edns0` or `search`: names must be queried unchanged.
     const CONFIGURATION: &std::ffi::CStr = c"nameserver 127.0.0.1\n";
     let usual = Path::new("/etc/resolv.conf");
@@ -317,7 +322,7 @@ pub(crate) fn processes(tree: &mut Tree<'_>) -> Result<(), PlanError> {
 /// only root may read.
 pub(crate) fn restrain_root(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
     for path in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"] {
-        if facts.kind(Path::new(path)) != Kind::Missing {
+        if tree.stands(Path::new("/proc")) && facts.kind(Path::new(path)) != Kind::Missing {
             tree.freeze(Path::new(path))?;
         }
     }

@@ -71,6 +71,13 @@ impl Parser<'_> {
                 }
                 self.request.directory = Some(directory.into());
             }
+            b"--policy" => {
+                let policy = self.one(following)?;
+                if self.request.policy.is_some() {
+                    return Err(self.failed("--policy used multiple times"));
+                }
+                self.request.policy = Some(policy.into());
+            }
             b"--argv0" => {
                 let first = self.only_one(following)?;
                 if self.request.first_argument.is_some() {

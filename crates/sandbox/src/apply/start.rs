@@ -38,6 +38,8 @@ use std::path::{Path, PathBuf};
 pub struct Invocation<'a> {
     /// The command and its arguments.
     pub command: &'a [Text<'a>],
+    /// Its argument 0, if it isn't its first word.
+    pub first_argument: Option<&'a Text<'a>>,
     /// Which variables stay, with the options of the command line applied.
     pub environment: &'a Filter,
     /// Record when each part was done.
@@ -212,7 +214,9 @@ fn apply(
     let strings = environment(invocation.environment, given)?;
     let candidates = candidates(name, &strings)?;
     let candidates: Vec<&CStr> = candidates.iter().map(Text::as_c_str).collect();
-    let arguments: StringArray<'_> = invocation.command.iter().map(Text::as_c_str).collect();
+    let first = invocation.first_argument.unwrap_or(name);
+    let rest = invocation.command.iter().skip(1);
+    let arguments: StringArray<'_> = std::iter::once(first).chain(rest).map(Text::as_c_str).collect();
     let variables: StringArray<'_> = strings.iter().map(Variable::as_c_str).collect();
 
     let trees = Trees::of(plan);

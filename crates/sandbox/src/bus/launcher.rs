@@ -68,6 +68,7 @@ pub fn attend() -> Result<(), AttendError> {
     drop(file);
     let plan = Plan::from_bytes(&bytes).map_err(|error| unreadable(error.to_string()))?;
     let invocation = Invocation {
+        first_argument: None,
         command: &plan.command,
         environment: &plan.environment,
         timings: false,

@@ -27,6 +27,28 @@ pub enum PlanError {
         /// The rule.
         rule: Box<PathRule>,
     },
+    /// The caller states the file tree, and a statement of the policy would add to it.
+    #[error("can't do what {key} ({origin}) asks for: the caller's arguments state the file tree")]
+    Arranged {
+        /// The key.
+        key: &'static str,
+        /// Where it is stated.
+        origin: palisade_policy::Origin,
+    },
+    /// A path that the caller wants to show doesn't exist.
+    #[error("can't show {path:?}: it doesn't exist")]
+    NoSource {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A part of the tree that the caller states can't be made.
+    #[error("can't make {path:?} in the tree that the arguments state: {reason}")]
+    Unnamed {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// A mount needs an existing mount point, and this tree of the host has none there. Palisade doesn't change that tree.
     #[error("can't mount anything at {path:?}: {host:?} doesn't exist on the host")]
     NoMountPoint {
@@ -301,6 +323,10 @@ impl PlanError {
                 format!("palisade config show   # {lock} forbids it")
             }
             Self::Missing { path, .. } => format!("mkdir -p {}", quoted(&path.to_string_lossy())),
+            Self::Arranged { .. } => {
+                "palisade run --profile NAME -- COMMAND…   # the policy states the file tree".to_owned()
+            }
+            Self::NoSource { path } => format!("mkdir -p {}", quoted(&path.to_string_lossy())),
             Self::NoMountPoint { host, .. } => format!("mkdir -p {}", quoted(&host.to_string_lossy())),
             Self::InTheWay { found, .. } => {
                 format!("look at it, then: mv {0} {0}.old", quoted(&found.to_string_lossy()))

@@ -37,11 +37,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+mod arranged;
 mod grants;
 mod identity;
 mod pins;
 mod statements;
 
+use self::arranged::Arranged;
 use self::grants::{Grants, grants};
 use self::identity::identity;
 
@@ -132,11 +134,24 @@ fn plan(
     let resources = Resources { policy, context: &context, isolation, buses: &buses };
     resources.check_required(facts)?;
     let shows_cwd = policy.switch(Switch::WorkingDirectory).value;
-    let grants = grants(facts, &resolved, shows_cwd, &mut notes)?;
-    let identity = identity(facts, policy, isolation, &grants.paths, &mut notes);
+    let stated = grants(facts, &resolved, shows_cwd && facts.arrangement().is_none(), &mut notes)?;
+    let names = || policy.names();
+    let arranged = facts.arrangement().map(|arrangement| {
+        arranged::check(policy)?;
+        arranged::arrange(facts, arrangement, &stated, &names())
+    });
+    let arranged = arranged.transpose()?;
+    let grants = arranged.as_ref().map_or(&stated, |arranged| &arranged.grants);
+    let identity = match &arranged {
+        Some(arranged) => identity(facts, policy, isolation, &arranged.mapped(), &mut notes),
+        None => identity(facts, policy, isolation, &grants.paths, &mut notes),
+    };
     let enforcement = protection::enforcement(facts, policy, isolation, &demands, &mut notes)?;
     let (steps, directory) = match isolation {
-        Isolation::Full => tree(facts, &resources, &resolved, &grants, identity, enforcement, &mut notes)?,
+        Isolation::Full => {
+            let paths = Paths { grants, arranged: arranged.as_ref() };
+            tree(facts, &resources, &resolved, paths, identity, enforcement, &mut notes)?
+        }
         Isolation::InPlace => {
             if policy.view().value == View::Closure {
                 in_place::no_closure(&demands, &mut notes)?;
@@ -149,7 +164,7 @@ fn plan(
     let mut broker =
         protection::broker(policy, isolation, &resolved, &steps, &facts.kept_trees(), enforcement, learn)?;
     if let Some(broker) = broker.as_mut().filter(|_broker| enforcement == NameEnforcement::Broker) {
-        let pins = grants.paths.iter().flat_map(|path| pins::below(facts, path, &grants));
+        let pins = grants.paths.iter().flat_map(|path| pins::below(facts, path, grants));
         let pin = |(path, about): (PathBuf, PathBuf)| {
             Ok::<_, PlanError>(Pin { path: Text::path(&path)?, about: Text::path(&about)? })
         };
@@ -331,69 +346,47 @@ fn grants_root(path: &EffectivePath) -> bool {
     }
 }
 
+/// The paths of a launch.
+#[derive(Clone, Copy)]
+struct Paths<'p> {
+    grants: &'p Grants,
+    /// The caller states the tree; `grants` are of its making.
+    arranged: Option<&'p Arranged>,
+}
+
 /// Builds the file tree.
 fn tree(
     facts: &Facts,
     resources: &Resources<'_>,
     resolved: &Resolved,
-    grants: &Grants,
+    Paths { grants, arranged }: Paths<'_>,
     identity: Identity,
     enforcement: NameEnforcement,
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(Vec<Step<'static>>, Text<'static>), PlanError> {
     let policy = resources.policy;
     let paths = grants.paths.as_slice();
-    if let Some(path) = paths.iter().find(|path| grants_root(path)) {
-        return Err(PlanError::Root { rule: Box::new(path.rule.clone()) });
-    }
-    let mut tree = Tree::new(facts, TMPFS_SIZE);
-    // The files of a package were determined when it was made.
-    let more = if facts.package().is_some() { More::default() } else { resources.more(facts) };
     let mapped = identity.kind == IdentityKind::Mapped;
-    let caches = Caches::find(facts, policy, paths, resources.isolation, notes);
-    let listed = policy.switch(Switch::Shell).value;
-    let (view, network) = (policy.view().value, policy.network().value);
-    let shown = view::Shown { view, network, caches, mapped, listed };
-    let later = view::compose(&mut tree, facts, &shown, &more, notes)?;
-    resources.home(&mut tree, facts, mapped)?;
-    let mut repository_shown = policy.view().value == View::Host;
-    let places: Vec<&Path> = grants.places().collect();
-    for (path, place) in std::iter::zip(paths, &places) {
-        if !repository_shown && path.destination.starts_with(&facts.cwd) {
-            // The repository is mounted before the working directory, which may lie inside it.
-            view::repository(&mut tree, facts)?;
-            repository_shown = true;
+    let mut tree = Tree::new(facts, TMPFS_SIZE);
+    match arranged {
+        Some(arranged) => {
+            arranged::compose(&mut tree, facts, resources, arranged, (mapped, enforcement))?;
         }
-        let covers = matches!(path.grant, Grant::Hidden | Grant::Denied);
-        let exceptions = covers
-            && std::iter::zip(paths, &places).any(|(other, below)| {
-                below != place
-                    && below.starts_with(place)
-                    && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
-            });
-        // The target of a link may not be visible. Then there is no path to mount on.
-        let shows =
-            *place == path.destination || tree.host_path(&tree.resolve(place)).as_deref() == Some(*place);
-        let private = (exceptions && shows).then_some(*place);
-        apply(&mut tree, facts, path, (mapped, private), notes)?;
-        if enforcement != NameEnforcement::Broker {
-            pins::mount(&mut tree, facts, path, &pins::below(facts, path, grants), mapped)?;
-        }
-        pin_own_places(&mut tree, facts, path, mapped)?;
+        None => granted(&mut tree, facts, resources, resolved, grants, (mapped, enforcement), notes)?,
     }
-    for name in &grants.names {
-        closure::links(&mut tree, facts, name)?;
-    }
-    closure::user_toolchains(&mut tree, facts, resolved, &later, notes)?;
     tree.mask_behind_links()?;
     if enforcement == NameEnforcement::Mounts {
         mounts::protect(&mut tree, facts, policy, resolved, paths, mapped, notes)?;
     }
-    hide_own_places(&mut tree, facts, paths)?;
+    if arranged.is_none() {
+        hide_own_places(&mut tree, facts, paths)?;
+    }
     resources.files(&mut tree, facts, notes)?;
     resources.devices(&mut tree, facts)?;
     resources.buses.place(&mut tree, mapped)?;
-    view::processes(&mut tree)?;
+    if arranged.is_none() {
+        view::processes(&mut tree)?;
+    }
     replies::processors(&mut tree, policy, resources.isolation)?;
     replies::hostname(&mut tree, policy, resources.isolation)?;
     if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
@@ -416,6 +409,61 @@ fn tree(
         PathBuf::from("/")
     };
     Ok((tree.finish(), Text::path(&directory)?))
+}
+
+/// Shows a view, and what the rules grant and refuse in it.
+fn granted(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    resources: &Resources<'_>,
+    resolved: &Resolved,
+    grants: &Grants,
+    (mapped, enforcement): (bool, NameEnforcement),
+    notes: &mut Vec<Cow<'static, str>>,
+) -> Result<(), PlanError> {
+    let policy = resources.policy;
+    let paths = grants.paths.as_slice();
+    if let Some(path) = paths.iter().find(|path| grants_root(path)) {
+        return Err(PlanError::Root { rule: Box::new(path.rule.clone()) });
+    }
+    // The files of a package were determined when it was made.
+    let more = if facts.package().is_some() { More::default() } else { resources.more(facts) };
+    let caches = Caches::find(facts, policy, paths, resources.isolation, notes);
+    let listed = policy.switch(Switch::Shell).value;
+    let (view, network) = (policy.view().value, policy.network().value);
+    let shown = view::Shown { view, network, caches, mapped, listed };
+    let later = view::compose(tree, facts, &shown, &more, notes)?;
+    resources.home(tree, facts, mapped)?;
+    let mut repository_shown = policy.view().value == View::Host;
+    let places: Vec<&Path> = grants.places().collect();
+    for (path, place) in std::iter::zip(paths, &places) {
+        if !repository_shown && path.destination.starts_with(&facts.cwd) {
+            // The repository is mounted before the working directory, which may lie inside it.
+            view::repository(tree, facts)?;
+            repository_shown = true;
+        }
+        let covers = matches!(path.grant, Grant::Hidden | Grant::Denied);
+        let exceptions = covers
+            && std::iter::zip(paths, &places).any(|(other, below)| {
+                below != place
+                    && below.starts_with(place)
+                    && matches!(other.grant, Grant::Allowed { .. } | Grant::Tmpfs)
+            });
+        // The target of a link may not be visible. Then there is no path to mount on.
+        let shows =
+            *place == path.destination || tree.host_path(&tree.resolve(place)).as_deref() == Some(*place);
+        let private = (exceptions && shows).then_some(*place);
+        apply(tree, facts, path, (mapped, private), notes)?;
+        if enforcement != NameEnforcement::Broker {
+            pins::mount(tree, facts, path, &pins::below(facts, path, grants), mapped)?;
+        }
+        pin_own_places(tree, facts, path, mapped)?;
+    }
+    for name in &grants.names {
+        closure::links(tree, facts, name)?;
+    }
+    closure::user_toolchains(tree, facts, resolved, &later, notes)?;
+    Ok(())
 }
 
 /// Applies the policy's decision about one path to the tree.
@@ -511,7 +559,8 @@ fn pin_own_places(
             .extend(rest.ancestors().skip(1).filter(|part| !part.as_os_str().is_empty()).map(Path::to_owned));
     }
     let show = Show { write: true, execute, map_owners: mapped, ..USERS };
-    for part in between {
+    // Where a directory is missing and couldn't be made, the command can't make it either.
+    for part in between.into_iter().filter(|part| facts.kind(&source.join(part)) != Kind::Missing) {
         tree.show(&source.join(&part), &path.destination.join(&part), show)?;
     }
     Ok(())

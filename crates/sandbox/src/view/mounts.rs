@@ -74,12 +74,23 @@ pub(crate) fn protect(
         };
         let found = walk::walk(&path.source, walk::DEFAULT_LIMIT, visit)
             .map_err(|source| PlanError::Walk { rule: Box::new(path.rule.clone()), source })?;
+        // A tree that the caller states may hide a part of what lies in another part.
+        let is_shown = |tree: &Tree<'_>, host: &Path| {
+            facts.arrangement().is_none()
+                || tree.host_path(&tree.resolve(&inside(host))).as_deref() == Some(host)
+        };
         let pinned = Show { write: true, execute, map_owners: mapped, ..USERS };
         for holder in holders {
+            if !is_shown(tree, &holder) {
+                continue;
+            }
             tree.show(&holder, &inside(&holder), pinned)?;
         }
         let kept = Show { execute, renewed: true, map_owners: mapped, ..USERS };
         for host in found.matches {
+            if !is_shown(tree, &host) {
+                continue;
+            }
             if host.is_symlink() {
                 notes.push(Cow::Owned(format!("{} is a link: a mount can't protect it", host.shown())));
                 continue;

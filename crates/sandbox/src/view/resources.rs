@@ -57,7 +57,7 @@ impl Resources<'_> {
             // Packed paths are required where the package is made, and other paths where it is launched.
             let packed = package::is_packed(Path::new(&entry.value));
             match facts.purpose {
-                PlanMode::Launch => {}
+                PlanMode::Launch | PlanMode::Arranged(_) => {}
                 PlanMode::Pack if packed => {}
                 PlanMode::Packed(_) if !packed => {}
                 PlanMode::Pack | PlanMode::Packed(_) => continue,

@@ -123,6 +123,15 @@ impl<'f> Tree<'f> {
         Ok(())
     }
 
+    /// Covers a directory that steps have made with an empty, writable one.
+    pub(crate) fn fresh(&mut self, path: &Path) -> Result<(), PlanError> {
+        let path = self.resolve(path);
+        self.steps.push(Step::Tmpfs { path: relative(&path)?, rights: WRITABLE });
+        self.made.forget(&path);
+        self.made.insert(&path, Made::Directory);
+        Ok(())
+    }
+
     /// Shows a tree or file of the host at `target`.
     pub(crate) fn show(&mut self, source: &Path, target: &Path, show: Show) -> Result<(), PlanError> {
         let target = self.resolve(target);
@@ -418,7 +427,7 @@ impl<'f> Tree<'f> {
     }
 
     /// The path inside at which a path of the host is visible, if it is.
-    fn inside(&self, host: &Path) -> Option<PathBuf> {
+    pub(crate) fn inside(&self, host: &Path) -> Option<PathBuf> {
         // The same path as on the host is preferred to paths at which rules show it.
         let own = self.resolve(host);
         if self.host_path(&own).as_deref() == Some(host) {

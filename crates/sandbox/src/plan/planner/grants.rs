@@ -243,7 +243,25 @@ fn restrictions_elsewhere(
     found
 }
 
+impl Anchor {
+    /// A path that a rule names.
+    pub(super) const fn plain(source: PathBuf, destination: PathBuf) -> Self {
+        Self { source, destination, itself: false, pattern: None }
+    }
+}
+
 impl Grants {
+    /// No path.
+    pub(super) const fn empty() -> Self {
+        Self { paths: Vec::new(), real: Vec::new(), anchors: Vec::new(), names: Vec::new() }
+    }
+
+    /// Adds a path whose source has no links.
+    pub(super) fn push(&mut self, path: EffectivePath) {
+        self.real.push(path.source.clone());
+        self.paths.push(path);
+    }
+
     /// Where a link counts, several rules together may allow less of an object than any single wanted path.
     fn narrow(&mut self, statements: &Statements, all: &[Object]) -> Result<(), PlanError> {
         for real in statements.objects() {
