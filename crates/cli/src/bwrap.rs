@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `palisade bwrap`, and this program under the name `bwrap`: bubblewrap's command line.
 //!
-//! [`policed`] launches the same arguments by a policy, and [`tree`] is the file tree that they state.
+//! [`policed`] launches the same arguments by a policy; [`tree`] is the file tree that they state, and [`hint`] what its
+//! hints say.
 
+mod hint;
 mod policed;
 mod tree;
+
+pub(crate) use hint::hint_by_policy;
 
 use clap::Args;
 use palisade_bwrap::Policy;
@@ -20,6 +24,9 @@ const POLICY: &str = "PALISADE_BWRAP_POLICY";
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Options {
+    /// Keep to a policy, too: a profile, by name or file
+    #[arg(long, value_name = "NAME|FILE")]
+    policy: Option<OsString>,
     /// The options and the command, as bwrap(1) has them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
@@ -54,7 +61,9 @@ fn is_itself(program: &OsStr, first: Option<&OsStr>) -> bool {
 
 /// The same after the arguments were parsed.
 pub(crate) fn run(options: &Options, begun: Instant) -> u8 {
-    run_as(OsStr::new(NAME), &options.arguments, begun)
+    let policy = options.policy.iter().flat_map(|policy| ["--policy".into(), policy.clone()]);
+    let arguments: Vec<OsString> = policy.chain(options.arguments.iter().cloned()).collect();
+    run_as(OsStr::new(NAME), &arguments, begun)
 }
 
 fn run_as(name: &OsStr, arguments: &[OsString], begun: Instant) -> u8 {

@@ -3,6 +3,7 @@
 
 use crate::aftermath;
 use crate::asking::Asking;
+use crate::bwrap::hint_by_policy;
 use crate::calls::Calls;
 use crate::embedded;
 use crate::output;
@@ -21,7 +22,7 @@ use palisade_sandbox::network::reports::Reports;
 use palisade_sandbox::plan::{Approvals, Plan};
 use palisade_sandbox::registry::Number;
 use rustix::io::Errno;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::path::PathBuf;
@@ -38,6 +39,8 @@ pub(crate) struct Reporter<'c> {
     command: &'c [OsString],
     number: Number,
     name: Option<&'c str>,
+    /// The policy of `palisade bwrap`.
+    policy: Option<&'c OsStr>,
     quiet: bool,
     /// Made at the first refusal: most launches have none.
     recorder: Option<Recorder>,
@@ -62,6 +65,7 @@ impl<'c> Reporter<'c> {
             command,
             number,
             name: presentation.name,
+            policy: presentation.policy,
             quiet: presentation.quiet,
             recorder: None,
             lost: 0,
@@ -211,6 +215,9 @@ impl<'c> Reporter<'c> {
     fn record(&mut self, mut event: Event) {
         if let Some(name) = self.name {
             event.subject.sandbox = Some(name.to_owned());
+        }
+        if let Some(policy) = self.policy {
+            event.hint = event.hint.map(|hint| hint_by_policy(hint, policy));
         }
         self.recorder().record(event);
     }

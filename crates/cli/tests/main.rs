@@ -6,6 +6,7 @@
 
 mod account;
 mod afterwards;
+mod agents;
 mod answers;
 mod applications;
 mod apps;
@@ -15,6 +16,7 @@ mod bad_surroundings;
 mod broker;
 mod bwrap;
 mod bwrap_differential;
+mod bwrap_policy;
 mod bwrap_suites;
 mod caches;
 mod checkouts;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Facts that the planner reads of the host. Each one is read once, and remembered as an input of the plan.
 
-use crate::arrangement::Arrangement;
+use crate::arrangement::{Arrangement, Part};
 use crate::package::{PlanMode, Unpacked};
 use crate::plan::text::Text;
 use crate::plan::{Input, Was};
@@ -190,6 +190,17 @@ impl Facts {
     /// The directories with trees that belong to sandboxes: no program outside obeys files in them.
     pub(crate) fn kept_trees(&self) -> [PathBuf; 2] {
         [self.homes(), self.projects()]
+    }
+
+    /// The trees in which missing mount points are made: those of sandboxes, and those that the caller of bubblewrap's
+    /// options shows to be written to, in which bubblewrap makes them, too.
+    pub(crate) fn trees_to_mount_in(&self) -> Vec<PathBuf> {
+        let parts = self.arrangement().map(|arrangement| arrangement.parts.as_slice()).unwrap_or_default();
+        let writable = parts.iter().filter_map(|part| match part {
+            Part::Tree { source, write: true, .. } => self.names.canonical(source),
+            _ => None,
+        });
+        self.kept_trees().into_iter().chain(writable).collect()
     }
 
     /// The user's directories.

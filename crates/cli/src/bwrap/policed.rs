@@ -143,7 +143,6 @@ fn refuse(request: &Request) -> Result<(), PolicyError> {
         (pid_namespace.is_some(), "--pidns", USERS),
         (filter.is_some(), "--seccomp", FILTER),
         (!request.filters.is_empty(), "--add-seccomp-fd", FILTER),
-        (request.as_pid_1, "--as-pid-1", PROCESSES),
         (!request.locks.is_empty(), "--lock-file", PROCESSES),
         (request.capabilities.is_some_and(|kept| kept != 0), "--cap-add", "nothing inside has capabilities"),
     ];

@@ -450,7 +450,7 @@ impl<'f> Tree<'f> {
             self.free(target, &host, file)?;
             return match self.facts.kind(&host) {
                 // In a sandbox's own home or caches a mount point can be made. Directories of the user stay unchanged.
-                Kind::Missing if mount_point::make(&self.facts.kept_trees(), &host, file) => Ok(true),
+                Kind::Missing if mount_point::make(&self.facts.trees_to_mount_in(), &host, file) => Ok(true),
                 Kind::Missing => Err(PlanError::NoMountPoint { path: target.to_owned(), host }),
                 _ => Ok(true),
             };
@@ -486,7 +486,7 @@ impl<'f> Tree<'f> {
         }
         for above in missing.into_iter().rev() {
             if let Some(host) = self.host_path(&above) {
-                let made = || mount_point::make(&self.facts.kept_trees(), &host, false);
+                let made = || mount_point::make(&self.facts.trees_to_mount_in(), &host, false);
                 if self.facts.kind(&host) != Kind::Directory && !made() {
                     self.free(path, &host, false)?;
                     return Err(PlanError::NoMountPoint { path: path.to_owned(), host });

@@ -91,6 +91,10 @@ pub(super) fn arrange(
                     arranged.tree(facts, stated, names, &real, place, (*write, *devices))?;
                 }
             }
+            // The new root is an empty one already; what was made before is covered.
+            Part::Private { place, .. } if place == Path::new("/") => {
+                arranged = Arranged { items: Vec::new(), grants: Grants::empty() };
+            }
             other => arranged.part(other.clone()),
         }
     }
