@@ -142,8 +142,11 @@ fn first_commands_run_with_a_policy() {
     // Its program makes a user namespace, which this policy doesn't allow.
     bed.settings("settings.json", "");
     let settings = bed.place.home.join("settings.json");
-    let nested =
-        bed.run("ours", Some("agent"), &["srt", "--settings", settings.to_str().unwrap(), "-c", "echo hello"]);
+    let nested = bed.run(
+        "ours",
+        Some("agent"),
+        &["srt", "--settings", settings.to_str().unwrap(), "-c", "echo hello"],
+    );
     assert_ne!(nested.code, 0, "{nested:?}");
     assert!(nested.err.contains("palisade: refused: syscall unshare by "), "{nested:?}");
 }

@@ -228,7 +228,10 @@ impl Setup {
         // what is served from here on was prepared without references to the environment.
         unsafe { crate::process::wipe_environment() };
         for stream in 0..3 {
-            if raw::open(c"/dev/null", libc::O_RDWR)? != stream {
+            // The command's tree may have no devices. Then the streams can't be read or written.
+            let nothing = raw::open(c"/dev/null", libc::O_RDWR)
+                .or_else(|_absent| raw::open(c"/", libc::O_PATH | libc::O_DIRECTORY))?;
+            if nothing != stream {
                 return Err(Errno::BADF);
             }
         }
@@ -246,7 +249,7 @@ impl Setup {
     }
 }
 
-/// What the broker gets. Its standard streams are `/dev/null`.
+/// What the broker gets. Its standard streams are `/dev/null`, or give nothing and take nothing.
 #[derive(Debug)]
 pub struct Station {
     /// The filter's listener.

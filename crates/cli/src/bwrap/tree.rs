@@ -10,8 +10,9 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// The permissions that the owner of a directory needs to use it.
+/// The permissions that the owner of a directory needs to use it, and to look into it.
 const USABLE: u32 = 0o700;
+const READABLE: u32 = 0o500;
 
 /// The tree. Reads the descriptors that files are made of.
 pub(super) fn arrangement(setup: &[Setup]) -> Result<Arrangement, PolicyError> {
@@ -38,7 +39,7 @@ pub(super) fn arrangement(setup: &[Setup]) -> Result<Arrangement, PolicyError> {
                     let reason = "the memory of all private directories has one limit";
                     return Err(PolicyError::Option { option: "--size", reason });
                 }
-                if !matches!(*mode & USABLE, 0 | USABLE) {
+                if !matches!(*mode & USABLE, 0 | READABLE | USABLE) {
                     return Err(permissions(*mode));
                 }
                 parts.push(Part::Private { place: place("--tmpfs", dest)?, mode: *mode, frozen: false });

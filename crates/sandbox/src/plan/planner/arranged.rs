@@ -238,7 +238,8 @@ fn ruled(
         .iter()
         .filter(|path| path.source == path.destination)
         .filter(|path| {
-            path.rule.origin.layer != Layer::BuiltIn || matches!(path.grant, Grant::Hidden | Grant::Denied)
+            let is_general = path.rule.origin.layer == Layer::BuiltIn && path.rule.origin.file.is_none();
+            !is_general || matches!(path.grant, Grant::Hidden | Grant::Denied)
         })
         .map(|path| (facts.canonical(&path.source).unwrap_or_else(|| path.source.clone()), path))
         .collect();
