@@ -84,6 +84,7 @@ fn names_are_protected_whatever_the_callers_tree_calls_them() {
         let all = ["--dev-bind", "/", "/"];
         let attacks: Vec<(&str, Vec<&str>, &str)> = vec![
             ("by its own name", [&host[..], &["--bind", work, work]].concat(), here),
+            ("by a relative path", [&host[..], &["--bind", ".", work]].concat(), here),
             ("by the bind's target", [&SYSTEM[..], &["--bind", work, "/w", "--chdir", "/w"]].concat(), here),
             (
                 "by a second bind",

@@ -197,7 +197,7 @@ impl Facts {
     pub(crate) fn trees_to_mount_in(&self) -> Vec<PathBuf> {
         let parts = self.arrangement().map(|arrangement| arrangement.parts.as_slice()).unwrap_or_default();
         let writable = parts.iter().filter_map(|part| match part {
-            Part::Tree { source, write: true, .. } => self.names.canonical(source),
+            Part::Tree { source, write: true, .. } => self.names.canonical(&self.cwd.join(source)),
             _ => None,
         });
         self.kept_trees().into_iter().chain(writable).collect()

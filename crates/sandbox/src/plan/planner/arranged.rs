@@ -78,6 +78,7 @@ pub(super) fn arrange(
     for part in &arrangement.parts {
         match part {
             Part::Tree { source, place, write, devices, optional } => {
+                let source = &facts.cwd.join(source);
                 let Some(real) = facts.canonical(source).filter(|real| facts.kind(real) != Kind::Missing)
                 else {
                     if *optional {
