@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests `palisade bwrap --policy`: what works without a policy and is refused with one, and what the caller asks for stays as
 //! it is.
-#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use crate::network::bed::Bed;
 use crate::support::job::{self, Run};
