@@ -85,6 +85,15 @@ const LINES: [&str; 6] = [
 
 #[test]
 fn first_commands_come_to_the_same_as_with_bubblewrap() {
+    let page = include_str!("../../../docs/bwrap.md");
+    for package in PACKAGES {
+        let (name, version) = package.rsplit_once('@').unwrap();
+        let row = page.lines().find(|line| line.starts_with('|') && line.contains(&format!("`{name}`")));
+        assert!(
+            row.is_some_and(|row| row.contains(version)),
+            "docs/bwrap.md doesn't have {package}: {row:?}"
+        );
+    }
     let Some(bed) = Bed::new() else { return };
     let own = format!(", \"bwrapPath\": {:?}", bed.place.home.join("ours/bwrap"));
     bed.settings("path.json", &own);
