@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade explain`: says what happens with a path, a host, a command, a system call or a variable, and why; and
-//! which names are protected.
+//! `palisade explain`: says what happens with a path, a host, a command, a system call or a variable, and why; which
+//! names are protected; and which guarantees a launch has.
 
 use crate::asked::Asked;
 use crate::run_options::OptionError;
 use crate::verb::{self, Failure};
-use crate::{explain_command, explain_host, explain_name, explain_path, why};
+use crate::{explain_command, explain_guarantee, explain_host, explain_name, explain_path, why};
+use clap::builder::PossibleValuesParser;
 use clap::{ArgGroup, ArgMatches, ValueEnum, ValueHint};
 use palisade::explanation::{Host, Target};
 use palisade::{Application, Situation, Subject};
-use palisade_policy::Wanted;
+use palisade_policy::{Guarantee, Wanted};
 use std::ffi::{OsStr, OsString};
 
 /// What to explain.
@@ -17,7 +18,7 @@ use std::ffi::{OsStr, OsString};
 #[command(
     group = ArgGroup::new("what")
         .multiple(true)
-        .args(["target", "syscall", "env", "names", "dry_run"]),
+        .args(["target", "syscall", "env", "names", "guarantee", "guarantees", "dry_run"]),
     after_help = "\
 Options of `palisade run` say of which launch; a command after `--` is the one that would be launched.
 
@@ -28,6 +29,7 @@ Examples:
   palisade explain --open chromium ~/.ssh  would the application see it
   palisade explain -- git push             would the command be found, and which
   palisade explain --env HOME              what becomes of a variable
+  palisade explain --guarantees            what a launch guarantees, and by which mechanism
   palisade explain                         what the last launch from here was refused: palisade why",
     mut_arg("dry_run", |arg| arg.help("Print the plan of the launch and explain nothing")),
     mut_arg("json", |arg| arg.help("Answer as JSON")),
@@ -44,6 +46,18 @@ pub(crate) struct Options {
     /// All protected names, and why each is
     #[arg(long, conflicts_with_all = ["target", "syscall"])]
     names: bool,
+    /// All guarantees of the launch: the mechanism of each, and what adds those that are missing
+    #[arg(long, conflicts_with_all = ["target", "syscall", "names", "guarantee"])]
+    guarantees: bool,
+    /// Whether the launch has a guarantee, and what adds it
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_parser = PossibleValuesParser::new(Guarantee::ALL.map(Guarantee::name)),
+        hide_possible_values = true,
+        conflicts_with_all = ["target", "syscall", "names"]
+    )]
+    guarantee: Option<String>,
     /// Take it as a path, though it has no slash
     #[arg(long, conflicts_with_all = ["command", "host"], requires = "target")]
     path: bool,
@@ -116,6 +130,12 @@ fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
     if options.names {
         return explain_name::names::explain(&situation, json);
     }
+    if options.guarantees {
+        return explain_guarantee::all(&situation, json);
+    }
+    if let Some(guarantee) = options.guarantee.as_deref().and_then(Guarantee::named) {
+        return explain_guarantee::one(&situation, guarantee, json);
+    }
     // Without an operand the command that would be launched is meant.
     let (target, kind) = match (&options.target, situation.facts.command.first()) {
         (Some(target), _) => (target.clone(), stated(options, target)?),
@@ -137,15 +157,20 @@ fn explain(options: &Options, matches: &ArgMatches) -> Result<u8, Failure> {
 impl Options {
     /// Whether nothing is asked about: what is meant is the last launch.
     fn is_about_the_last_launch(&self, matches: &ArgMatches) -> Result<bool, Failure> {
-        let asks = self.target.is_some() || self.syscall.is_some() || self.names || self.open.is_some();
+        let asks = self.asks_by_option() || self.target.is_some() || self.open.is_some();
         Ok(!asks && self.variable()?.is_none() && !self.asked.asks_for_something(matches)?)
+    }
+
+    /// Whether an option names what to explain, other than a variable.
+    fn asks_by_option(&self) -> bool {
+        self.syscall.is_some() || self.names || self.guarantees || self.guarantee.is_some()
     }
 
     /// The variable to explain: one that is given without a value.
     fn variable(&self) -> Result<Option<&str>, Failure> {
         let mut asked = self.asked.launch.variables_asked_about();
         let first = asked.next();
-        let others = asked.next().is_some() || self.target.is_some() || self.syscall.is_some() || self.names;
+        let others = asked.next().is_some() || self.target.is_some() || self.asks_by_option();
         match first {
             Some(name) if others => {
                 Err(OptionError::NoValue { option: "env", value: name.to_owned() }.into())

@@ -47,6 +47,7 @@ mod dry_run;
 mod embedded;
 mod explain;
 mod explain_command;
+mod explain_guarantee;
 mod explain_host;
 mod explain_name;
 mod explain_path;

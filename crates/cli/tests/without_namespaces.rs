@@ -3,7 +3,7 @@
 //! the user asks for them.
 #![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
-use crate::support::{self, everybody};
+use crate::support::{self, everybody, job};
 
 /// Runs a line where no further user namespace can be made. `$P` is palisade.
 fn confined(place: &support::Place, line: &str) -> String {
@@ -78,6 +78,85 @@ fn no_namespaces_and_what_only_they_give_contradict_each_other() {
         let run = place.run(&options, &["touch", "started"]);
         run.refused(125, &["everything inside ends with the launcher", "user namespaces"]).with_hint();
         assert!(!place.outside("ls").contains("started"));
+    }
+}
+
+#[test]
+fn explain_says_why_a_guarantee_is_missing_and_what_adds_it() {
+    for place in everybody() {
+        let ask = |options: &[&str]| job::finish(place.command(place.binary()).arg("explain").args(options));
+        let lacking = ask(&["--guarantee", "processes-unseen", "--namespaces", "none"]);
+        assert_eq!((lacking.code, lacking.err.as_str()), (1, ""));
+        assert!(lacking.out.contains(": no: that needs user namespaces\n"), "{lacking:?}");
+        let add = "palisade run -- COMMAND…   # without --namespaces none";
+        assert!(lacking.out.ends_with(&format!("  to add     {add}\n")), "{lacking:?}");
+        // What it says of a launch without the option is true of that launch.
+        let with = ask(&["--guarantee", "processes-unseen"]);
+        assert!(with.code == 0 && with.out.contains(": yes: PID namespace\n"), "{with:?}");
+        let all = ask(&["--guarantees", "--namespaces", "none"]);
+        let names = ["hidden", "not-executed", "processes-unseen", "ends-together"];
+        let names = if place.is_root() { [&names[..], &["root-is-nobody"]].concat() } else { names.to_vec() };
+        assert!(all.out.contains(&format!("to add {}:\n  {add}\n", names.join(", "))), "{all:?}");
+        assert_eq!(all.code, 1);
+        let complete = ask(&["--guarantees"]);
+        assert!(complete.code == 0 && !complete.out.contains("NO "), "{complete:?}");
+    }
+}
+
+#[test]
+fn explain_names_what_the_host_refuses_to_a_launch_that_stops() {
+    for place in everybody() {
+        let said = confined(
+            &place,
+            "$P explain --guarantees; echo code $?; $P explain --guarantee no-network; echo code $?; \
+             $P explain --guarantee no-network --best-effort; echo code $?",
+        );
+        let stops = "can't make user namespaces: user.max_user_namespaces is 0";
+        assert!(
+            said.starts_with(&format!("the launch doesn't start: {stops}\n  to add     sysctl -w ")),
+            "{said}"
+        );
+        assert!(
+            said.contains("\nNO   hidden: what isn't granted isn't there: that needs user namespaces: "),
+            "{said}"
+        );
+        assert!(said.contains(": no: the launch doesn't start: "), "{said}");
+        assert!(said.contains("no-network: nothing leaves by the network: yes: no sockets\n"), "{said}");
+        let codes: Vec<&str> = said.lines().filter(|line| line.starts_with("code ")).collect();
+        assert_eq!(codes, ["code 1", "code 1", "code 0"], "{said}");
+    }
+}
+
+/// Landlock doesn't know mappings, and the guarantee's mechanism says so.
+#[test]
+fn a_loader_runs_what_landlock_alone_keeps_from_running() {
+    let loader = "for L in /lib64/ld-linux-*.so.* /lib/ld-linux-*.so.*; do [ ! -e $L ] || break; done";
+    for place in everybody() {
+        let data = place.home.join("data");
+        let program = data.join("program").display().to_string();
+        place.outside(&format!(
+            "mkdir -p {0}; cp /bin/true {0}/program; chmod 755 {0}/program",
+            data.display()
+        ));
+        let profile = place.write("read.toml", format!("schema = 1\n[filesystem]\nread = [{data:?}]\n"));
+        let run = |options: &str, command: &str| {
+            let (palisade, profile) = (place.binary().display(), profile.display());
+            place.outside(&format!(
+                "{loader}; {palisade} run --profile {profile} {options} --status-fd 3 -- {command} {program} 3>status 2>&1; \
+                 echo code $?; cat status"
+            ))
+        };
+        let weak = r#""not-executed":"Landlock, except a file that is named to a loader (ld.so FILE)""#;
+        let loaded = run("--namespaces none", "$L");
+        assert!(loaded.contains("code 0\n") && loaded.contains(weak), "{loaded}");
+        let direct = run("--namespaces none", "");
+        assert!(direct.contains("code 126\n"), "{direct}");
+        let mounted = run("", "$L");
+        assert!(
+            !mounted.contains("code 0\n") && mounted.contains(r#""not-executed":"own file tree""#),
+            "{mounted}"
+        );
+        assert!(place.outside(&format!("{program}; echo code $?")).contains("code 0\n"));
     }
 }
 

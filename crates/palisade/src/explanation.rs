@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Explains what happens in a sandbox with a path, a host, a command, a system call or a variable, why, and what would
-//! permit it; and which names are protected.
+//! permit it; which names are protected; and which guarantees hold.
 //!
 //! Each answer is serialised as `palisade explain --json` prints it, without the version of that form.
 //!
@@ -10,8 +10,10 @@
 //! - [`HostExplanation`], [`CommandExplanation`]
 //! - [`SyscallExplanation`], [`VariableExplanation`]
 //! - [`NamesExplanation`]: all protected names
+//! - [`GuaranteesExplanation`], [`GuaranteeExplanation`]: the guarantees of a launch
 
 mod command;
+mod guarantee;
 mod host;
 mod names;
 mod path;
@@ -23,6 +25,7 @@ mod variable;
 mod way;
 
 pub use command::{Candidate, CommandExplanation, Interpreter};
+pub use guarantee::{GuaranteeExplanation, GuaranteesExplanation, Stop};
 pub use host::{Host, HostExplanation, HostRule, Setting};
 pub use names::{NamesExplanation, ProtectedName};
 pub use path::{PathExplanation, PolicyOnPath, ViewOfPath};

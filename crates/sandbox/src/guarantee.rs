@@ -421,7 +421,8 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
             vec![mechanism("broker behind the filter", broker, have, namespaces.clone())]
         }
         Guarantee::NotExecuted => {
-            vec![tree(), landlock("Landlock", "Landlock ABI 1 (5.13)", 1, "5.13")]
+            let weaker = Some("a file that is named to a loader (ld.so FILE) runs");
+            vec![tree(), Mechanism { weaker, ..landlock("Landlock", "Landlock ABI 1 (5.13)", 1, "5.13") }]
         }
         Guarantee::ProcessesUnseen | Guarantee::EndsTogether => vec![pids()],
         Guarantee::SignalsInside => {
@@ -459,12 +460,13 @@ fn mechanisms(guarantee: Guarantee, policy: &Policy, host: &Evidence) -> Vec<Mec
             vec![filter(), mechanism("kernel setting", "dev.tty.legacy_tiocsti = 0 (6.2)", have, remedy)]
         }
         Guarantee::RootIsNobody => {
-            let remedy = "work on ext4, xfs, btrfs or tmpfs instead of an overlay, or run palisade as an ordinary user";
+            let elsewhere = "work on ext4, xfs, btrfs or tmpfs instead of an overlay, or run palisade as an ordinary user";
+            let remedy = if host.users.is_yes() { Some(elsewhere.to_owned()) } else { namespaces.clone() };
             let have = host.users.and(&host.other_user).and(&host.owners);
             let need = "idmapped mounts of the working directory";
             let masks = "root inside is the host's root without capabilities";
             vec![
-                mechanism("mapping to an unused user", need, have, Some(remedy.to_owned())),
+                mechanism("mapping to an unused user", need, have, remedy),
                 Mechanism { name: "masked kernel settings and secrets", weaker: Some(masks), ..tree() },
             ]
         }

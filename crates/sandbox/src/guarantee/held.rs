@@ -7,6 +7,11 @@ use palisade_policy::NetworkMode;
 use palisade_sys::landlock::{SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS};
 use serde::Serialize;
 
+/// Landlock alone doesn't know mappings, which a loader makes of the file that it is told to run.
+const EXECUTION_BY_LANDLOCK: &str = "Landlock, except a file that is named to a loader (ld.so FILE)";
+const NAMES_BY_MOUNTS: &str = "mounts over names that exist";
+const ROOT_MASKED: &str = "masked kernel settings and secrets";
+
 /// A guarantee of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Held {
@@ -16,6 +21,14 @@ pub struct Held {
     pub words: &'static str,
     /// The mechanism that gives it; `None`: the launch lacks it.
     pub by: Option<&'static str>,
+}
+
+impl Held {
+    /// Whether another mechanism gives more.
+    #[must_use]
+    pub fn is_weak(&self) -> bool {
+        self.by.is_some_and(|by| [EXECUTION_BY_LANDLOCK, NAMES_BY_MOUNTS, ROOT_MASKED].contains(&by))
+    }
 }
 
 /// The guarantees of a launch by this plan, and those that it lacks. A guarantee that the policy doesn't ask for is left out.
@@ -35,12 +48,13 @@ fn by(guarantee: Guarantee, plan: &Plan<'_>) -> Option<&'static str> {
     let network = plan.listing.as_ref().map(|listing| listing.network);
     let broker = "broker behind the filter";
     match guarantee {
+        Guarantee::NotExecuted if !has(Namespace::Mount) => Some(EXECUTION_BY_LANDLOCK),
         Guarantee::Hidden | Guarantee::Unchanged | Guarantee::NotExecuted | Guarantee::RulesHold => {
             Some(if has(Namespace::Mount) { "own file tree" } else { "Landlock" })
         }
         Guarantee::NamesProtected => match plan.names {
             NameEnforcement::Broker => Some(broker),
-            NameEnforcement::Mounts => Some("mounts over names that exist"),
+            NameEnforcement::Mounts => Some(NAMES_BY_MOUNTS),
             NameEnforcement::Nobody => None,
         },
         Guarantee::ProcessesUnseen | Guarantee::EndsTogether => {
@@ -64,7 +78,7 @@ fn by(guarantee: Guarantee, plan: &Plan<'_>) -> Option<&'static str> {
         Guarantee::RootIsNobody => match plan.identity.kind {
             IdentityKind::Mapped => Some("mapping to an unused user"),
             IdentityKind::Own | IdentityKind::Unchanged => {
-                (plan.identity.host_uid == 0).then_some("masked kernel settings and secrets")
+                (plan.identity.host_uid == 0).then_some(ROOT_MASKED)
             }
         },
         Guarantee::MemoryBounded => {
