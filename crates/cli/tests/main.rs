@@ -4,6 +4,7 @@
 //! All of them are one program: otherwise cargo would link each file here by itself.
 #![forbid(unsafe_code)]
 
+mod aarch64;
 mod account;
 mod afterwards;
 mod agents;
