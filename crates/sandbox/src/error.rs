@@ -235,9 +235,6 @@ impl StartError {
                     .to_owned()
             }
             Self::NoProc => "mount -t proc proc /proc   # as root".to_owned(),
-            Self::Launch { action, source: Errno::NOENT } if action.ends_with(" /dev/null") => {
-                "mknod -m 666 /dev/null c 1 3   # as root".to_owned()
-            }
             // The plan was made for groups: `--best-effort` leaves them out only if it can know that before.
             Self::NoCgroup { .. } | Self::Cgroup { .. } => {
                 "palisade doctor   # shows what this host lacks and how to enable it".to_owned()
@@ -311,7 +308,6 @@ impl StartError {
             Step::Answer => {
                 "start the broker, which needs a /dev/null in the sandbox that it can open for writing"
             }
-            Step::Broker if source == Errno::NOENT => "start the broker, which needs /dev/null",
             Step::Broker => "start the broker stub",
             Step::MaskRefresher => "start the mask refresher",
         };
