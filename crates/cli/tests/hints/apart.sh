@@ -3,6 +3,7 @@
 # Runs a line of shell as root where it changes nothing of the host: `apart LINE`. What it writes to /etc, /usr, /var and /home
 # goes to layers above these directories, /run is empty, and all of it ends with the line. UNIT=1 puts palisaded's unit and
 # systemd's mark there.
+# shellcheck disable=SC2016  # another shell expands it
 UNIT_FILE=$(dirname "$0")/palisaded.service LAYERS=~/layers exec unshare --mount --propagation private sh -c '
     mkdir -p "$LAYERS" && mount -t tmpfs palisade-test "$LAYERS" && mkdir "$LAYERS/moved" || exit 90
     for top in etc usr var home; do

@@ -7,6 +7,7 @@ mkdir -p ~/guard/host-etc/palisade/guard.d ~/guard/var/palisade ~/guard/files
 cp /etc/passwd /etc/group /etc/nsswitch.conf /etc/ld.so.cache ~/guard/host-etc
 [ -e ~/guard/host-etc/palisade/guard.toml ] || printf 'schema = 1\n[guard]\n[guard.watch]\nonly = ["%s/guard/files"]\n[guard.trust]\nsources = ["files"]\n[guard.log]\nterminal = false\n' "$HOME" >~/guard/host-etc/palisade/guard.toml
 [ -e ~/guard/host-etc/palisade/guard.d/10.rules ] || printf 'allow perm=any all : trust=1\ndeny_audit perm=execute all : path=%s/guard/files/bad\nallow perm=any all : all\n' "$HOME" >~/guard/host-etc/palisade/guard.d/10.rules
+# shellcheck disable=SC2016  # another shell expands it
 FILES=~/guard/files exec unshare --mount --propagation private sh -c '
     mount --bind ~/guard/host-etc /etc && mount --bind ~/guard/var /var/lib && mount -t tmpfs palisade-test /run || exit 90
     mount -t tmpfs palisade-test "$FILES" && cp /bin/true "$FILES/good" && cp /bin/true "$FILES/bad" || exit 91

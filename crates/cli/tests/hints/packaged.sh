@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # Runs a line of shell as root on a host whose apt knows one package: `packaged NAME FILE LINE`. The package has the file, a
 # program that prints its name. What is installed is gone when the line ends: `apart.sh`.
+# shellcheck disable=SC2016  # another shell expands it
 NAME=$1 FILE=$2 LINE=$3 exec apart '
     mkdir -p /mnt/source "/mnt/package/DEBIAN" "/mnt/package/$(dirname "$FILE")" && cd /mnt || exit 95
     printf "Package: %s\nVersion: 1\nArchitecture: all\nMaintainer: a <a@example.org>\nDescription: a test\n" "$NAME" >package/DEBIAN/control

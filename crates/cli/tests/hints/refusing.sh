@@ -3,6 +3,7 @@
 # Runs a line of shell as root on a host that refuses user namespaces, as AppArmor does on Ubuntu: `refusing LINE`. Another root makes the
 # kernel refuse them with the same error; the setting is a file; the compiler of profiles says yes to each profile and loads none.
 # OLD=1: it says no. What is written is gone when the line ends: `apart.sh`.
+# shellcheck disable=SC2016  # another shell expands it
 LINE=$1 exec apart '
     mkdir -p /mnt/kernel /mnt/root /etc/apparmor.d || exit 80
     # A few of these files can be read by nobody.

@@ -9,6 +9,7 @@ cp /etc/passwd /etc/group /etc/nsswitch.conf /etc/ld.so.cache ~/scoped/host-etc
 printf 'schema = 1\n' >~/scoped/host-etc/palisade/scopes.toml
 [ ! -e ~/scoped/settings ] || cat ~/scoped/settings >>~/scoped/host-etc/palisade/scopes.toml
 export BPF=~/scoped/bpf ALONE="--only scopes --other-calls kill --scope-pins $HOME/scoped/bpf/scope"
+# shellcheck disable=SC2016  # another shell expands it
 exec unshare --mount --propagation private sh -c '
     mount --bind ~/scoped/host-etc /etc && mount --bind ~/scoped/var /var/lib && mount -t tmpfs palisade-test /run &&
         mount -t bpf palisade-test "$BPF" || exit 90

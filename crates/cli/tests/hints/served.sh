@@ -8,6 +8,7 @@ case $1 in
     restart) kill "$(cat ~/served)" || exit 6 ;;
     *) exit 5 ;;
 esac
+# shellcheck disable=SC2086  # several options, or none
 palisaded $ALONE >~/scoped/log 2>&1 & echo $! >~/served
 tries=0
 until palisade scope status >/dev/null 2>&1; do

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
 # Tries to reach 93.184.216.40, port 7, which no rule allows, without a connection that the gateway judges. Each line of
 # the output is a way that worked. `opened`: a socket was made with which more is possible than to connect by TCP.
 import ctypes, os, socket, struct, sys, threading, time
