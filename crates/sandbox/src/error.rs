@@ -305,9 +305,7 @@ impl StartError {
             Step::Filter => "load the seccomp filter",
             Step::Builder => "finish: the launch was interrupted",
             Step::Watch => return Self::Watch { source },
-            Step::Answer => {
-                "start the broker, which needs a /dev/null in the sandbox that it can open for writing"
-            }
+            Step::Answer => "get the broker's first answer",
             Step::Broker => "start the broker stub",
             Step::MaskRefresher => "start the mask refresher",
         };

@@ -60,7 +60,7 @@ pub(crate) unsafe fn syscall(number: libc::c_long, arguments: [usize; 6]) -> Res
         core::arch::asm!(
             "svc 0",
             in("x8") number as isize,
-            inlateout("x0") a as isize => returned,
+            inlateout("x0") a.cast_signed() => returned,
             in("x1") b, in("x2") c, in("x3") d, in("x4") e, in("x5") f,
             options(nostack),
         );
