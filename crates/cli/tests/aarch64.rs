@@ -37,6 +37,7 @@ fn program() -> PathBuf {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         // The tests are built by clippy, with flags for this machine.
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTFLAGS")
         .env("CARGO_TARGET_DIR", target())
         .env("CC_aarch64_unknown_linux_musl", compiler.trim())
