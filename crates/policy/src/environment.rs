@@ -12,6 +12,8 @@ use crate::value::ValueError;
 mod builtin;
 mod secret;
 
+pub(crate) use secret::has_token;
+
 /// One statement of `[environment]`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

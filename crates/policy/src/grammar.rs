@@ -81,7 +81,7 @@ const fn limit(limit: Limit, about: &'static str) -> Key {
 }
 
 /// The keys before all sections.
-pub(crate) const TOP: [&str; 9] = [
+pub(crate) const TOP: [&str; 10] = [
     "schema",
     "name",
     "description",
@@ -91,6 +91,7 @@ pub(crate) const TOP: [&str; 9] = [
     "without",
     "configurations",
     "launch",
+    "agent",
 ];
 
 /// The same for a feature's file.
@@ -125,6 +126,11 @@ pub(crate) const SECTIONS: &[Section] = &[
                 "Names taken off the protected ones, written as they are there; group:NAME is all of a group.",
             ),
             list(Access::Protect, "Paths that can't be made or changed."),
+            key(
+                "secrets",
+                Kind::Choice(Choice::Secrets),
+                "Whether files that hold secrets by their name or content are hidden in the working directory.",
+            ),
             key("require", Kind::List(List::Require), "What must be there for the launch to go on."),
             key(
                 "working_directory",

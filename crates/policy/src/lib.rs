@@ -12,6 +12,7 @@
 //! - [`settings`]: the statements of one layer; [`command_line`]: making them in code
 //! - [`mod@merge`]: all layers together, a [`Policy`]
 //! - [`word`], [`portal`], [`template`], [`launch`]: what profiles and features state in addition
+//! - [`agent`]: what a profile says about a coding agent; [`secrets`]: names of files that hold secrets
 //! - [`condition`], [`feature`]: which features a launch has, and why
 //! - [`names`]: names that are protected at any place, and how a path is judged by them
 //! - [`network`]: the hosts that a command may connect to
@@ -26,6 +27,7 @@
 //! - [`suggest`]: "did you mean"
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod below;
 pub mod builtin;
 pub mod clock;
@@ -57,6 +59,7 @@ pub mod resolve;
 pub mod rights;
 pub mod rule;
 pub mod schema;
+pub mod secrets;
 pub mod settings;
 pub mod statement;
 pub mod suggest;

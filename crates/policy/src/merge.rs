@@ -20,7 +20,8 @@ use crate::settings::{LayerPolicy, Settings};
 use crate::template;
 use crate::value::{Hostname, Protect, SyscallRule, View};
 use crate::word::{
-    Bus, Chosen, HomeLock, HomePolicy, List, PassFiles, Switch, SyscallMode, SyscallRefusal, Wait, Word,
+    Bus, Chosen, HomeLock, HomePolicy, List, PassFiles, Secrets, Switch, SyscallMode, SyscallRefusal, Wait,
+    Word,
 };
 
 mod network;
@@ -333,6 +334,13 @@ impl Policy {
     pub fn home(&self) -> Sourced<HomePolicy> {
         let of = |chosen| if let Chosen::HomePolicy(value) = chosen { Some(value) } else { None };
         self.chosen(of, HomePolicy::None)
+    }
+
+    /// What happens to files in the working directory that hold secrets.
+    #[must_use]
+    pub fn secrets(&self) -> Sourced<Secrets> {
+        let of = |chosen| if let Chosen::Secrets(value) = chosen { Some(value) } else { None };
+        self.chosen(of, Secrets::Show)
     }
 
     /// What happens when another sandbox has the same home.

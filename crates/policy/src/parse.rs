@@ -147,6 +147,7 @@ impl Reader<'_> {
         } else {
             self.policy.inherits = self.names_in(root, "inherits");
             self.stanza(root);
+            self.agent(root);
         }
         self.policy.features = self.wants(root);
         self.sections(root);
@@ -452,7 +453,7 @@ mod network;
 mod replies;
 mod values;
 
-pub(crate) use application::{HOOK, STANZA};
+pub(crate) use application::{AGENT, HOOK, STANZA};
 pub(crate) use network::ENTRY;
 
 #[cfg(test)]

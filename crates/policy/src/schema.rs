@@ -9,7 +9,7 @@ use crate::launch::{Capture, When};
 use crate::layer::SCHEMA;
 use crate::limits::Unit;
 use crate::network::{Fallback, NetworkKey, NetworkList};
-use crate::parse::{ENTRY, HOOK, STANZA};
+use crate::parse::{AGENT, ENTRY, HOOK, STANZA};
 use crate::reply::{ACTIONS, KEYS as ANSWER};
 use crate::value::{MOST_PROCESSORS, NetworkMode, Protect, View};
 use crate::word::List;
@@ -34,6 +34,7 @@ pub fn json_schema() -> Value {
     properties.insert("features".into(), strings("Features that it needs."));
     properties.insert("without".into(), strings("Features that it does without."));
     properties.insert("launch".into(), stanza());
+    properties.insert("agent".into(), agent());
     let mut variant = sections.clone();
     variant.insert("features".into(), strings("Features that it needs."));
     variant.insert("without".into(), strings("Features that it does without."));
@@ -266,6 +267,19 @@ fn stanza() -> Value {
     object(properties, "How a test starts it, and what shows that it works.")
 }
 
+/// The schema of `[agent]`.
+fn agent() -> Value {
+    let mut properties = Map::new();
+    for key in AGENT {
+        let value = match key {
+            "login" => json!({ "type": "array", "items": { "type": "string" } }),
+            _ => json!({ "type": "string" }),
+        };
+        properties.insert(key.into(), value);
+    }
+    object(properties, "Where a coding agent comes from, and where its login is.")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,7 +322,7 @@ mod tests {
         let top = schema["properties"].as_object().unwrap();
         let mut keys = 0;
         for (name, section) in top {
-            if ["schema", "default", "locked", "launch", "configurations"].contains(&name.as_str()) {
+            if ["schema", "default", "locked", "launch", "agent", "configurations"].contains(&name.as_str()) {
                 continue;
             }
             let Some(properties) = section["properties"].as_object() else {

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::agent::Agent;
 use crate::clock::StartTime;
 use crate::condition::Condition;
 use crate::environment::EnvironmentRule;
@@ -237,6 +238,8 @@ pub struct LayerPolicy {
     pub configurations: Vec<Configuration>,
     /// `[launch]`.
     pub launch: Option<Stanza>,
+    /// `[agent]`.
+    pub agent: Option<Agent>,
     /// All other statements.
     pub settings: Settings,
 }
@@ -269,6 +272,7 @@ impl LayerPolicy {
             caveat: None,
             configurations: Vec::new(),
             launch: None,
+            agent: None,
             settings: Settings::default(),
         }
     }

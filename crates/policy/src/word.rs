@@ -85,6 +85,16 @@ words! {
 }
 
 words! {
+    /// What happens to files in the working directory that hold secrets.
+    Secrets {
+        /// They are hidden; a file that git tracks is denied.
+        Hide = "hide",
+        /// They are shown as the rules say.
+        Show = "show",
+    }
+}
+
+words! {
     /// The access to a message bus.
     Bus {
         /// None.
@@ -149,6 +159,8 @@ pub enum Choice {
     SyscallMode,
     /// `syscalls.refusal`.
     SyscallRefusal,
+    /// `filesystem.secrets`.
+    Secrets,
 }
 
 /// A key with its chosen word.
@@ -171,6 +183,8 @@ pub enum Chosen {
     SyscallMode(SyscallMode),
     /// `syscalls.refusal`.
     SyscallRefusal(SyscallRefusal),
+    /// `filesystem.secrets`.
+    Secrets(Secrets),
 }
 
 impl Choice {
@@ -193,6 +207,7 @@ impl Choice {
             Self::Wait => each(Wait::ALL, Wait::key, Chosen::Wait),
             Self::SyscallMode => each(SyscallMode::ALL, SyscallMode::key, Chosen::SyscallMode),
             Self::SyscallRefusal => each(SyscallRefusal::ALL, SyscallRefusal::key, Chosen::SyscallRefusal),
+            Self::Secrets => each(Secrets::ALL, Secrets::key, Chosen::Secrets),
         }
     }
 
@@ -216,6 +231,7 @@ impl Chosen {
             Self::Wait(_) => Choice::Wait,
             Self::SyscallMode(_) => Choice::SyscallMode,
             Self::SyscallRefusal(_) => Choice::SyscallRefusal,
+            Self::Secrets(_) => Choice::Secrets,
         }
     }
 
@@ -230,6 +246,7 @@ impl Chosen {
             Self::Wait(value) => value.key(),
             Self::SyscallMode(value) => value.key(),
             Self::SyscallRefusal(value) => value.key(),
+            Self::Secrets(value) => value.key(),
         }
     }
 }
@@ -247,6 +264,7 @@ impl Tighten for Chosen {
             (Self::Wait(own), Self::Wait(lock)) => own > lock,
             (Self::SyscallMode(own), Self::SyscallMode(lock)) => own > lock,
             (Self::SyscallRefusal(own), Self::SyscallRefusal(lock)) => own > lock,
+            (Self::Secrets(own), Self::Secrets(lock)) => own > lock,
             _ => false,
         }
     }

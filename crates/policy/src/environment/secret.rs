@@ -69,6 +69,16 @@ pub(super) fn shape(value: &[u8]) -> Option<&'static str> {
     None
 }
 
+/// Whether a text has a token anywhere.
+pub(crate) fn has_token(text: &[u8]) -> bool {
+    let mut in_word = false;
+    text.iter().enumerate().any(|(at, &byte)| {
+        let starts = !in_word;
+        in_word = is_of_token(byte);
+        starts && FIRST >> (byte & 31) & 1 == 1 && token(&text[at..]).is_some()
+    })
+}
+
 const fn is_of_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }

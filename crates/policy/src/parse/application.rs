@@ -4,6 +4,7 @@
 use toml::de::{DeTable, DeValue};
 
 use super::{Node, Problem, Reader, find};
+use crate::agent::{self, Agent};
 use crate::condition::Condition;
 use crate::feature::Want;
 use crate::grammar::SECTIONS;
@@ -22,6 +23,9 @@ pub(crate) const HOOK: [&str; 7] =
 /// The keys of `[launch]`.
 pub(crate) const STANZA: [&str; 7] =
     ["package", "arguments", "input", "exit", "output", "window", "offscreen"];
+
+/// The keys of `[agent]`.
+pub(crate) const AGENT: [&str; 5] = ["npm", "pypi", "page", "nested", "login"];
 
 impl Reader<'_> {
     pub(super) fn names_in(&mut self, table: &DeTable<'_>, key: &str) -> Vec<Sourced<String>> {
@@ -177,6 +181,25 @@ impl Reader<'_> {
             window,
             offscreen: offscreen.unwrap_or(false),
         });
+    }
+
+    /// Parses `[agent]`.
+    pub(super) fn agent(&mut self, root: &DeTable<'_>) {
+        let Some(node) = find(root, "agent") else { return };
+        let Some(table) = self.table("agent", node) else { return };
+        self.refuse_unknown(table, "agent", &AGENT);
+        let mut word = |key: &str| find(table, key).and_then(|node| self.string(key, node));
+        let (npm, pypi, page, nested) = (word("npm"), word("pypi"), word("page"), word("nested"));
+        let mut login = Vec::new();
+        for (text, span) in find(table, "login").map(|node| self.strings("login", node)).into_iter().flatten()
+        {
+            let fine = agent::is_below_home(&text);
+            let wrong = ValueError::Word { text: text.clone(), what: "a path below the home, without `..`" };
+            if self.checked(if fine { Ok(()) } else { Err(wrong) }, &span).is_some() {
+                login.push(text);
+            }
+        }
+        self.policy.agent = Some(Agent { npm, pypi, page, nested, login });
     }
 
     /// Parses `[configurations]`.

@@ -4,12 +4,13 @@
 use std::fmt::Write;
 
 use super::{Remarks, list, of, put, put_sections, string};
+use crate::agent::Agent;
 use crate::feature::Want;
-use crate::launch::{Made, MadeFile, Runs, When};
+use crate::launch::{Made, MadeFile, Runs, Stanza, When};
 use crate::layer::{Sourced, Strength};
 use crate::settings::{Configuration, LayerPolicy, Settings};
 
-/// Prints the keys before all sections, and `[launch]`.
+/// Prints the keys before all sections, `[launch]` and `[agent]`.
 pub(super) fn top(out: &mut String, layer: &LayerPolicy) {
     let mut names = |key: &str, names: Vec<String>, always: bool| {
         if always || !names.is_empty() {
@@ -25,7 +26,31 @@ pub(super) fn top(out: &mut String, layer: &LayerPolicy) {
     if let Some(caveat) = &layer.caveat {
         put(out, "caveat", &string(&caveat.value));
     }
-    let Some(launch) = &layer.launch else { return };
+    if let Some(launch) = &layer.launch {
+        stanza(out, launch);
+    }
+    if let Some(own) = &layer.agent {
+        agent(out, own);
+    }
+}
+
+/// Prints `[agent]`.
+fn agent(out: &mut String, agent: &Agent) {
+    let _ = writeln!(out, "\n[agent]");
+    for (key, text) in
+        [("npm", &agent.npm), ("pypi", &agent.pypi), ("page", &agent.page), ("nested", &agent.nested)]
+    {
+        if let Some(text) = text {
+            put(out, key, &string(text));
+        }
+    }
+    if !agent.login.is_empty() {
+        put(out, "login", &list(agent.login.iter().map(|text| string(text)).collect(), Vec::new()));
+    }
+}
+
+/// Prints `[launch]`.
+fn stanza(out: &mut String, launch: &Stanza) {
     let _ = writeln!(out, "\n[launch]");
     for (key, text) in [
         ("package", &launch.package),
