@@ -13,8 +13,8 @@
 //!   and a file's state at a moment;
 //! - [`account`], [`places`], [`layout`], [`resolver`]: the user, Palisade's own directories, the
 //!   system's directories, name resolution;
-//! - [`toolchain`], [`worktree`], [`virtualenv`], [`gitconfig`], [`registries`]: what a developer's command needs
-//!   in addition to its working directory;
+//! - [`toolchain`], [`worktree`], [`virtualenv`], [`installation`], [`gitconfig`], [`git_index`], [`registries`]: what a
+//!   developer's command needs in addition to its working directory;
 //! - [`executable`], [`walk`](mod@walk), [`names`], [`links`]: which program a command is; paths that match a pattern;
 //!   a cache of names and links; the links along a path;
 //! - [`elf`], [`closure`], [`needs`]: which files are loaded with a program, and which directories belong to it;
@@ -30,7 +30,9 @@ pub mod environment;
 pub mod executable;
 pub mod file;
 pub mod fingerprint;
+pub mod git_index;
 pub mod gitconfig;
+pub mod installation;
 pub mod kernel;
 pub mod layout;
 pub mod links;
