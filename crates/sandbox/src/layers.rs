@@ -5,11 +5,13 @@
 //! where it was found), the project's file if the user has allowed it, the command line. Every file that was read
 //! becomes an input of the plan, and so does every missing file that would have been read.
 
+pub mod agent;
 pub mod application;
 mod asked;
 pub mod own;
 pub(crate) mod passed;
 pub mod profiles;
+mod secrets;
 pub(crate) mod session;
 pub mod trust;
 pub mod unnamed;
@@ -21,6 +23,7 @@ use crate::layers::trust::{Status, Store, StoreError};
 use palisade_host::file::{self, FileError, Links};
 use palisade_host::fingerprint::{Fingerprint, FingerprintError};
 use palisade_host::places::{self, PROJECT_FILE, TrustError, Trustee};
+use palisade_host::walk::WalkError;
 use palisade_policy::feature::Features;
 use palisade_policy::word::Switch;
 use palisade_policy::{Layer, LayerPolicy, Origin, ParseError, Policy};
@@ -185,6 +188,12 @@ pub enum LayerError {
         /// Why.
         reason: String,
     },
+    /// The project can't be searched for files with secrets.
+    #[error("can't look for files with secrets: {source}")]
+    Secrets {
+        /// Why.
+        source: WalkError,
+    },
     /// The store of allowed projects can't be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -224,6 +233,7 @@ impl LayerError {
                     .to_owned()
             }
             Self::Store(error) => return error.hint(),
+            Self::Secrets { .. } => "palisade run --secrets show …   # hides none".to_owned(),
             Self::NotOfSystem { .. } => {
                 "ask the administrator to put it into /etc/palisade/profiles; `palisade store status` says more".to_owned()
             }
@@ -362,8 +372,17 @@ fn load_with(
     let features = loader.features(&layers, &context)?;
     notes.extend(asked::notes(&layers, &features, &context, facts));
     layers.splice(own..own, features.present.iter().cloned());
-    let policy = palisade_policy::merge(layers);
+    let mut policy = palisade_policy::merge(layers);
+    if let Some((rules, found)) =
+        secrets::rules(facts, &policy, &context).map_err(|source| LayerError::Secrets { source })?
+    {
+        policy = policy.combine(Policy::from(rules));
+        notes.extend(found);
+    }
     notes.extend(policy.idle().map(|idle| idle.to_string()));
+    if let Some(profile) = profile.as_ref().filter(|_profile| request.open) {
+        notes.extend(agent::notes(facts, profile, &policy));
+    }
     Ok(Loaded { profile, features, policy, project: directory, notes })
 }
 

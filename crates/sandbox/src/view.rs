@@ -4,6 +4,7 @@
 pub(crate) mod above;
 pub(crate) mod caches;
 pub mod closure;
+pub(crate) mod home_settings;
 pub(crate) mod in_place;
 pub(crate) mod mount_point;
 pub(crate) mod mount_table;
@@ -83,9 +84,6 @@ pub(crate) fn compose(
     // Before the user's toolchains: a download directory of the home isn't shown where a cache has its name.
     if let Some(caches) = caches {
         caches.show(tree, mapped)?;
-    }
-    if view == View::System && facts.package().is_none() {
-        user_toolchains(tree, facts)?;
     }
     match network {
         NetworkMode::Host if facts.package().is_none() => name_resolution(tree)?,
@@ -199,35 +197,35 @@ pub(crate) fn device_files(tree: &mut Tree<'_>) -> Result<(), PlanError> {
 }
 
 /// Shows what the user's programs need from the home, which is private: toolchains, the user's name for git, and the
-/// registries of package managers.
-fn user_toolchains(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> {
+/// registries of package managers. `kept` is the host's directory for a home that outlives the launch; its own files go
+/// before the user's.
+pub(crate) fn user_toolchains(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    kept: Option<&Path>,
+) -> Result<(), PlanError> {
     let home = &facts.account.home;
     for path in toolchain::candidates(home) {
         facts.depends_on(&path, false);
     }
+    let show = |tree: &mut Tree<'_>, canonical: &Path, path: &Path| {
+        if is_bare(tree, facts, kept, path) { tree.show(canonical, path, USERS) } else { Ok(()) }
+    };
     let toolchains = toolchain::find(home, &facts.environment, &facts.layout);
     let programs = toolchain::path_directories(home, &facts.environment, &facts.layout);
     let shown = toolchains.found.iter().map(|found| (&found.canonical, &found.path));
     for (canonical, path) in shown.chain(programs.found.iter().map(|found| (&found.canonical, &found.path))) {
-        if tree.host_path(&tree.resolve(path)).is_none() {
-            tree.show(canonical, path, USERS)?;
-        }
+        show(tree, canonical, path)?;
     }
     for environment in virtualenv::find(&facts.cwd, home, &facts.environment, &facts.layout) {
         facts.depends_on(&environment.root.join("pyvenv.cfg"), true);
-        if let virtualenv::Base::Known { prefix, .. } = &environment.base {
+        if let virtualenv::Base::Known { prefix, canonical } = &environment.base {
             facts.depends_on(prefix, false);
+            show(tree, canonical, prefix)?;
         }
-        if let virtualenv::Base::Known { prefix, canonical } = &environment.base
-            && tree.host_path(&tree.resolve(prefix)).is_none()
+        if !environment.root.starts_with(&facts.cwd) && toolchain::acceptable(&environment.root, home).is_ok()
         {
-            tree.show(canonical, prefix, USERS)?;
-        }
-        if !environment.root.starts_with(&facts.cwd)
-            && toolchain::acceptable(&environment.root, home).is_ok()
-            && tree.host_path(&tree.resolve(&environment.root)).is_none()
-        {
-            tree.show(&environment.root, &environment.root, USERS)?;
+            show(tree, &environment.root, &environment.root)?;
         }
     }
     let sanitised = gitconfig::sanitised(home, &facts.environment);
@@ -239,19 +237,49 @@ fn user_toolchains(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanError> 
         && !sanitised.text.is_empty()
         && let Ok(content) = Text::new(sanitised.text)
     {
-        tree.file(&home.join(".gitconfig"), 0o644, content)?;
+        file(tree, facts, kept, &home.join(".gitconfig"), content)?;
     }
     for source in registries::sources(home) {
         facts.depends_on(&source, true);
     }
     for configuration in registries::find(home) {
-        if tree.host_path(&tree.resolve(&configuration.path)).is_none()
-            && let Ok(content) = Text::new(configuration.text)
-        {
-            tree.file(&configuration.path, 0o644, content)?;
+        if let Ok(content) = Text::new(configuration.text) {
+            file(tree, facts, kept, &configuration.path, content)?;
         }
     }
     Ok(())
+}
+
+/// Makes a settings file, unless the home has its own.
+fn file(
+    tree: &mut Tree<'_>,
+    facts: &Facts,
+    kept: Option<&Path>,
+    path: &Path,
+    content: Text<'static>,
+) -> Result<(), PlanError> {
+    if !is_bare(tree, facts, kept, path) {
+        return Ok(());
+    }
+    match kept {
+        Some(_) => tree.made_file(path, 0o644, content, false, Rights::READ.intersection(Rights::OF_FILES)),
+        None => tree.file(path, 0o644, content),
+    }
+}
+
+/// Whether nothing is shown at `path` yet. In a kept home a mount point counts as nothing: an earlier launch has made
+/// it, an empty file or directory.
+fn is_bare(tree: &Tree<'_>, facts: &Facts, kept: Option<&Path>, path: &Path) -> bool {
+    let Some(host) = tree.host_path(&tree.resolve(path)) else { return true };
+    if !kept.is_some_and(|kept| host.starts_with(kept)) {
+        return false;
+    }
+    facts.depends_on(&host, true);
+    match host.symlink_metadata() {
+        Ok(found) if found.is_dir() => host.read_dir().is_ok_and(|mut entries| entries.next().is_none()),
+        Ok(found) => found.is_file() && found.len() == 0,
+        Err(_missing) => true,
+    }
 }
 
 /// Shows the parts of the working directory's repository that lie outside the working directory.
@@ -264,7 +292,7 @@ pub(crate) fn repository(tree: &mut Tree<'_>, facts: &Facts) -> Result<(), PlanE
     }
     for path in repository_outside(facts) {
         // Owners are mapped, because git refuses repositories of other users.
-        if tree.host_path(&tree.resolve(&path)).is_none() {
+        if !closure::is_visible(tree, facts, &tree.resolve(&path)) {
             tree.show(&path, &path, Show { map_owners: true, ..USERS })?;
         }
     }

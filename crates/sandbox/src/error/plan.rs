@@ -105,6 +105,8 @@ pub enum PlanError {
         tried: Vec<String>,
         /// The package that brings it.
         package: Option<String>,
+        /// The command that installs it, of an agent.
+        install: Option<String>,
     },
     /// A path that a profile requires doesn't exist.
     #[error("{path} doesn't exist, and {origin} requires it")]
@@ -344,6 +346,10 @@ impl PlanError {
             Self::Exclusive { hint, .. } => (*hint).to_owned(),
             Self::Learned(error) => return store_hint(error),
             Self::WorkingDirectory { .. } => "palisade run --cwd DIRECTORY -- COMMAND…".to_owned(),
+            Self::NotInstalled { profile, install: Some(install), .. } => {
+                let profile = quoted(profile);
+                format!("{install}   # or say where it is: palisade agent --program PATH {profile}")
+            }
             Self::NotInstalled { profile, package, .. } => {
                 let profile = quoted(profile);
                 match package.as_deref().and_then(packages::install) {

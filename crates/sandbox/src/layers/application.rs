@@ -5,6 +5,7 @@ use crate::error::PlanError;
 use crate::facts::Facts;
 use crate::layers::Loaded;
 use crate::layers::passed;
+use palisade_policy::agent::Agent;
 use palisade_policy::word::{List, Switch, Word};
 use palisade_policy::{Application, Policy, template};
 use std::ffi::{OsStr, OsString};
@@ -87,8 +88,10 @@ fn program(facts: &Facts, loaded: &Loaded) -> Result<PathBuf, PlanError> {
     let name = facts.application.as_ref().map(|application| application.name.clone()).unwrap_or_default();
     program_of(facts, &name, &loaded.policy).ok_or_else(|| {
         let package = loaded.profile.as_ref().and_then(|profile| profile.launch.as_ref()?.package.clone());
+        let agent = loaded.profile.as_ref().and_then(|profile| profile.agent.as_ref());
+        let install = agent.and_then(Agent::installing);
         let tried = candidates(&name, &loaded.policy);
-        PlanError::NotInstalled { profile: name, tried, package }
+        PlanError::NotInstalled { profile: name, tried, package, install }
     })
 }
 

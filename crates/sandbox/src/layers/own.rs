@@ -142,6 +142,7 @@ pub fn whole(facts: &mut Facts, name: &OsStr) -> Result<(LayerPolicy, Features),
         caveat: own.caveat,
         configurations: own.configurations,
         launch: own.launch,
+        agent: own.agent,
         says_inherits: true,
         ..LayerPolicy::empty(Layer::User, None)
     };

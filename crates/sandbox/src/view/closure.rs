@@ -12,6 +12,7 @@ use crate::package::PlanMode;
 use crate::plan::Step;
 use crate::view::tree::{Show, Tree, relative};
 use crate::view::{SYSTEM, USERS};
+use palisade_host::installation;
 use palisade_host::layout::RootKind;
 use palisade_host::needs::{self, More, Needs};
 use palisade_host::script;
@@ -175,12 +176,25 @@ pub(crate) fn alone(tree: &mut Tree<'_>, facts: &Facts, program: &Path) -> Resul
 pub(crate) fn of_application(facts: &Facts, more: &More) -> Vec<PathBuf> {
     let Some(program) = facts.command.first().filter(|_| !facts.prefix.is_empty()) else { return Vec::new() };
     let Ok(needs) = find(facts, program, more) else { return Vec::new() };
-    let files = needs.programs.into_iter().chain(needs.libraries).chain(needs.files);
-    let own: Vec<PathBuf> = files.filter(|path| !is_of_system(facts, path)).collect();
+    let files = needs.programs.iter().chain(&needs.libraries).chain(&needs.files);
+    let mut own: Vec<PathBuf> = installed(facts, &needs.programs);
+    own.extend(files.filter(|path| !is_of_system(facts, path)).cloned());
     for path in &own {
         facts.depends_on(path, true);
     }
     own
+}
+
+/// The directories of the user's that belong to the first of these programs: its package or its virtual environment.
+fn installed(facts: &Facts, programs: &[PathBuf]) -> Vec<PathBuf> {
+    let home = &facts.account.home;
+    let Some(program) = programs.first() else { return Vec::new() };
+    let real = facts.names.canonical(program).unwrap_or_else(|| program.clone());
+    // A virtual environment's program isn't a link to it.
+    let mut found = installation::directories(&real, home);
+    found.extend(installation::virtual_environment(&real, home));
+    found.retain(|path| !is_of_system(facts, path));
+    found
 }
 
 /// Shows needed files in places that the view makes private, unless they are visible already or the policy hides them.
@@ -265,7 +279,7 @@ fn show(tree: &mut Tree<'_>, facts: &Facts, path: &Path) -> Result<Option<PathBu
 }
 
 /// Whether a path inside shows a file of the host. A private home or a cache holds the sandbox's own files.
-fn is_visible(tree: &Tree<'_>, facts: &Facts, path: &Path) -> bool {
+pub(crate) fn is_visible(tree: &Tree<'_>, facts: &Facts, path: &Path) -> bool {
     let own = |host: PathBuf| facts.kept_trees().iter().any(|kept| host.starts_with(kept));
     tree.host_path(path).is_some_and(|host| !own(host))
 }

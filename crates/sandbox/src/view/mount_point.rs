@@ -3,6 +3,8 @@
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, statat};
 use rustix::io::Errno;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Component, Path, PathBuf};
 
 /// Makes an empty directory or file at `path`, if that is below one of `trees`, and the directories above it. An existing
@@ -11,7 +13,12 @@ use std::path::{Component, Path, PathBuf};
 /// Programs inside may have put links there. They aren't followed, because they could lead to names outside.
 pub(crate) fn make(trees: &[PathBuf], path: &Path, file: bool) -> bool {
     let below = |tree: &PathBuf| path.strip_prefix(tree).is_ok();
-    trees.iter().find(|tree| below(tree)).is_some_and(|tree| make_below(tree, path, file))
+    trees.iter().find(|tree| below(tree)).is_some_and(|tree| make_below(tree, path, file.then_some(&[])))
+}
+
+/// Like [`make`] for a file in one tree. A file that is made gets this content.
+pub(crate) fn make_file(tree: &Path, path: &Path, content: &[u8]) -> bool {
+    make_below(tree, path, Some(content))
 }
 
 /// What keeps `path`, if it is below one of `trees`, from being a mount point: a link, or a file in a directory's place, or
@@ -32,17 +39,20 @@ pub(crate) fn in_the_way(trees: &[PathBuf], path: &Path, file: bool) -> Option<P
     None
 }
 
-fn make_below(tree: &Path, path: &Path, file: bool) -> bool {
+/// `content`: of a file; `None` for a directory.
+fn make_below(tree: &Path, path: &Path, content: Option<&[u8]>) -> bool {
     let Ok(names) = path.strip_prefix(tree) else { return false };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let Ok(mut at) = openat(CWD, tree, flags, Mode::empty()) else { return false };
     let mut names = names.components().peekable();
     while let Some(name) = names.next() {
         let Component::Normal(name) = name else { return false };
-        if file && names.peek().is_none() {
+        if let Some(content) = content
+            && names.peek().is_none()
+        {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
             return match openat(&at, name, flags, Mode::RUSR | Mode::WUSR) {
-                Ok(_) => true,
+                Ok(made) => File::from(made).write_all(content).is_ok(),
                 // Another launch made it first.
                 Err(Errno::EXIST) => statat(&at, name, AtFlags::SYMLINK_NOFOLLOW)
                     .is_ok_and(|there| FileType::from_raw_mode(there.st_mode).is_file()),

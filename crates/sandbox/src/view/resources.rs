@@ -130,25 +130,28 @@ impl Resources<'_> {
 
     /// The host's directory for the home.
     fn home_directory(&self, facts: &Facts) -> Option<(HomePolicy, PathBuf)> {
-        let policy = self.policy.home().value;
-        let named = self.policy.word(Word::HomeName).map(|name| name.value);
-        let name = named.or_else(|| Some(facts.application.as_ref()?.name.clone()))?;
-        (policy != HomePolicy::None).then(|| (policy, facts.homes().join(directory_of(&name))))
+        home_directory(facts, self.policy)
     }
 
-    /// Mounts the home.
-    pub(crate) fn home(&self, tree: &mut Tree<'_>, facts: &Facts, mapped: bool) -> Result<(), PlanError> {
+    /// Mounts the home. Returns the host's directory of a home that outlives the launch.
+    pub(crate) fn home(
+        &self,
+        tree: &mut Tree<'_>,
+        facts: &Facts,
+        mapped: bool,
+    ) -> Result<Option<PathBuf>, PlanError> {
         let home = &facts.account.home;
         if self.policy.home().value != HomePolicy::None && self.home_directory(facts).is_none() {
             return Err(PlanError::NamelessHome { origin: self.policy.home().origin });
         }
-        let Some((policy, directory)) = self.home_directory(facts) else { return Ok(()) };
+        let Some((policy, directory)) = self.home_directory(facts) else { return Ok(None) };
         make_private(&directory).map_err(|source| PlanError::Home { path: directory.clone(), source })?;
         let show = Show { write: policy == HomePolicy::Private, execute: true, map_owners: mapped, ..USERS };
         match policy {
-            HomePolicy::Overlay => tree.overlay(&directory, home, show),
-            _ => tree.show(&directory, home, show),
+            HomePolicy::Overlay => tree.overlay(&directory, home, show)?,
+            _ => tree.show(&directory, home, show)?,
         }
+        Ok(Some(directory))
     }
 
     /// Makes the files and links.
@@ -310,6 +313,14 @@ impl Resources<'_> {
         }
         Ok(hooks)
     }
+}
+
+/// The host's directory for the home of a policy.
+pub(crate) fn home_directory(facts: &Facts, policy: &Policy) -> Option<(HomePolicy, PathBuf)> {
+    let named = policy.word(Word::HomeName).map(|name| name.value);
+    let policy = policy.home().value;
+    let name = named.or_else(|| Some(facts.application.as_ref()?.name.clone()))?;
+    (policy != HomePolicy::None).then(|| (policy, facts.homes().join(directory_of(&name))))
 }
 
 /// The directory of a home in the directory of all homes: `games/chess` lies in `.games/chess`. No home is inside another

@@ -4,8 +4,9 @@
 //! The caller decides what is there; the policy only takes away. So a rule of the policy is applied to each tree that the
 //! caller shows, right after it: what the caller puts there later stays on top, and what the caller hides stays hidden.
 
+use super::granted::{apply, make_own_place, pin_own_places, real};
 use super::grants::{Anchor, Grants};
-use super::{apply, make_own_place, pin_own_places, pins, real};
+use super::pins;
 use crate::arrangement::{Arrangement, Part};
 use crate::error::PlanError;
 use crate::facts::{Facts, Kind};
