@@ -75,12 +75,13 @@ const NEEDS: [(&str, &[&str]); 9] = [
     ("terraform", &["TF", "AWS", "GOOGLE", "ARM"]),
 ];
 
-/// The line about variables that were removed and that the program may have needed. `None`: there is no such variable.
+/// The line about variables that were removed and that the program may have needed, and the hint at its end. `None`: there
+/// is no such variable.
 pub(crate) fn removed(
     environment: &Filter,
     inherited: &[(OsString, OsString)],
     program: &str,
-) -> Option<String> {
+) -> Option<(String, String)> {
     let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     let own = program.to_uppercase();
     let known = NEEDS.iter().find(|(name, _needs)| *name == program).map(|(_name, needs)| *needs);
@@ -105,10 +106,9 @@ pub(crate) fn removed(
     let more = names.len().saturating_sub(NAMED);
     names.truncate(NAMED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    Some(format!(
-        "not passed on: {}{more}; if the command needs it: palisade run --keep-env {} …",
-        names.join(", "),
-        quoted(&first)
+    Some((
+        format!("not passed on: {}{more}; if the command needs it: ", names.join(", ")),
+        format!("palisade run --keep-env {} …", quoted(&first)),
     ))
 }
 
@@ -192,7 +192,10 @@ mod tests {
         ]
         .map(|(name, value)| (name.into(), value.into()))
         .into();
-        let said = |program: &str| removed(&environment, &inherited, program).unwrap();
+        let said = |program: &str| {
+            let (text, hint) = removed(&environment, &inherited, program).unwrap();
+            text + &hint
+        };
         assert_eq!(
             said("/usr/bin/gh"),
             "not passed on: GH_TOKEN, GITHUB_TOKEN, DATABASE_URL (a URL with a password); if the command needs it: \

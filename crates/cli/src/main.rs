@@ -4,6 +4,7 @@
 //! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`reporter`]: `palisade run`
 //! - [`embedded`]: a launch for a program that embeds Palisade
 //! - [`open`], [`opened`]: `palisade open`, and hints about it
+//! - [`agent`]: coding agents
 //! - [`home`]: a launch whose home another sandbox has
 //! - [`asked`]: the options of a launch, for verbs that only read
 //! - [`trace`]: what is printed after a launch
@@ -32,6 +33,7 @@
 
 mod account;
 mod aftermath;
+mod agent;
 mod asked;
 mod asking;
 mod bench;
@@ -117,6 +119,8 @@ enum Verb {
     Run(Box<run_options::RunOptions>),
     /// Open an application by its profile
     Open(Box<open::Options>),
+    /// Run a coding agent: its project writable, secrets hidden, only its own hosts, a home of its own
+    Agent(Box<agent::Options>),
     /// Run a command, watch what it uses, and write a profile that allows just that
     Learn(Box<learn::Options>),
     /// Say what happens with a path, a host, a command, a system call or a variable, and why
@@ -225,7 +229,7 @@ fn main() -> ExitCode {
 
 /// Ends with this code. The failure of an application is told on the desktop if the user can't see standard error.
 fn concluded(arguments: &[OsString], code: u8) -> ExitCode {
-    if code != 0 && arguments.first().is_some_and(|verb| verb == "open") {
+    if code != 0 && arguments.first().is_some_and(|verb| verb == "open" || verb == "agent") {
         let profile = scan::scan_open(arguments).map(|opened| opened.profile.to_string_lossy());
         notice::failed(profile.as_deref().unwrap_or("The application"), code);
     }
@@ -310,7 +314,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
                 _ => {}
             }
             let running = arguments.first().is_some_and(|verb| {
-                verb == "run" || verb == "learn" || verb == "open" || verb == "interpose"
+                ["run", "learn", "open", "agent", "interpose"].iter().any(|known| verb == known)
             }) || (arguments.first().is_some_and(|verb| verb == "scope")
                 && arguments.iter().take_while(|word| *word != "--").any(|word| word == "run"));
             return match (error.use_stderr(), running) {
@@ -323,6 +327,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     let account = match &cli.verb {
         Verb::Run(options) => options.launch.account.as_deref(),
         Verb::Open(options) => options.launch.account.as_deref(),
+        Verb::Agent(options) => options.account(),
         Verb::Learn(options) => options.account(),
         Verb::Explain(options) => options.asked.launch.account.as_deref(),
         Verb::Check(options) => options.asked.launch.account.as_deref(),
@@ -331,7 +336,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         _ => None,
     };
     let failure = match &cli.verb {
-        Verb::Run(_) | Verb::Open(_) | Verb::Learn(_) => run::FAILURE,
+        Verb::Run(_) | Verb::Open(_) | Verb::Agent(_) | Verb::Learn(_) => run::FAILURE,
         _ => verb::ERROR,
     };
     if !account::ensure(account, arguments) {
@@ -340,6 +345,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
     match (&cli.verb, matches.subcommand()) {
         (Verb::Run(options), Some((_run, matches))) => run::run(options, matches, arguments, begun),
         (Verb::Open(options), Some((_open, matches))) => open::run(options, matches, arguments, begun),
+        (Verb::Agent(options), Some((_agent, matches))) => agent::run(options, matches, arguments, begun),
         (Verb::Learn(options), Some((_learn, matches))) => learn::run(options, matches, second, begun),
         (Verb::Explain(options), Some((_explain, matches))) => explain::run(options, matches),
         (Verb::Check(options), Some((_check, matches))) => check::run(options, matches),

@@ -2,7 +2,7 @@
 //! `palisade open`: opens an application by its profile.
 
 use crate::home::{self, Home};
-use crate::opened;
+use crate::opened::{self, This};
 use crate::run::{self, FAILURE, RunError};
 use crate::run_options::{LaunchOptions, OptionError};
 use crate::scan::{self, Opened, Presentation};
@@ -88,16 +88,29 @@ pub(crate) fn kept(opened: &Opened<'_>, begun: Instant) -> Option<u8> {
         Err(error) if opened.verb == "package" => Some(run::fail(&error)),
         Err(error) => {
             let situation = situation_of(opened).ok();
-            Some(opened::fail(&error, opened.profile, situation.as_ref()))
+            let this = This { verb: opened.verb, profile: opened.profile };
+            Some(opened::fail(&error, this, situation.as_ref()))
         }
     }
 }
 
 /// Opens the application without a kept plan.
 pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString], begun: Instant) -> u8 {
-    let presentation = options.launch.presentation();
+    open("open", options, matches, arguments, begun)
+}
+
+/// The same for another verb that opens applications.
+pub(crate) fn open(
+    verb: &'static str,
+    options: &Options,
+    matches: &ArgMatches,
+    arguments: &[OsString],
+    begun: Instant,
+) -> u8 {
+    let this = This { verb, profile: options.profile() };
+    let presentation = Presentation { application: Some(this), ..options.launch.presentation() };
     let started = home::launch(
-        |home| prepare(options, matches, arguments, home),
+        |home| prepare(verb, options, matches, arguments, home),
         |plan| {
             let command = command(plan, options.arguments());
             if options.launch.dry_run {
@@ -110,10 +123,10 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString
     started.unwrap_or_else(|error| match error {
         RunError::Start(error) => {
             let situation = options.request(matches).ok().and_then(|request| request.settle().ok());
-            opened::fail(&error, options.profile(), situation.as_ref())
+            opened::fail(&error, this, situation.as_ref())
         }
         error => {
-            error.say_for_application();
+            error.say_for(this);
             FAILURE
         }
     })
@@ -131,7 +144,7 @@ pub(crate) fn say_program(words: &mut LayerPolicy, program: &str) -> Result<(), 
 
 impl Options {
     /// The profile.
-    fn profile(&self) -> &OsStr {
+    pub(crate) fn profile(&self) -> &OsStr {
         self.words.first().map(OsString::as_os_str).unwrap_or_default()
     }
 
@@ -150,7 +163,7 @@ impl Options {
     }
 
     /// The application's arguments: what follows the profile, without a `--` in front.
-    fn arguments(&self) -> &[OsString] {
+    pub(crate) fn arguments(&self) -> &[OsString] {
         match self.words.get(1..) {
             Some([first, rest @ ..]) if first == "--" => rest,
             Some(rest) => rest,
@@ -160,6 +173,7 @@ impl Options {
 }
 
 fn prepare(
+    verb: &'static str,
     options: &Options,
     matches: &ArgMatches,
     arguments: &[OsString],
@@ -171,7 +185,7 @@ fn prepare(
     let mut plan = situation.plan()?;
     home.note(&mut plan);
     // The parser and the scan must agree, or the next launch would run something else.
-    let opened = own(options);
+    let opened = own(verb, options);
     if home == Home::Stated
         && options.launch.env.is_empty()
         && scan::scan_open(arguments).is_some_and(|scanned| scanned == opened)
@@ -246,13 +260,14 @@ pub(crate) fn for_store(profile: &OsStr) -> Result<(usize, Option<Vec<u8>>), Run
 }
 
 /// The arguments as the parser read them.
-fn own(options: &Options) -> Opened<'_> {
+fn own<'o>(verb: &'static str, options: &'o Options) -> Opened<'o> {
+    let this = This { verb, profile: options.profile() };
     Opened {
-        verb: "open",
+        verb,
         profile: options.profile(),
         configuration: options.config.as_deref().map(OsStr::new),
         program: options.program.as_deref().map(OsStr::new),
-        presentation: options.launch.presentation(),
+        presentation: Presentation { application: Some(this), ..options.launch.presentation() },
         arguments: options.arguments(),
     }
 }

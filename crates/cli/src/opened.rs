@@ -12,8 +12,9 @@ use std::ffi::OsStr;
 const OF_RUN: [&str; 2] = ["--plan", "--profile"];
 
 /// Reports why an application couldn't be started.
-pub(crate) fn fail(error: &StartError, profile: &OsStr, situation: Option<&Situation>) -> u8 {
-    let hint = situation.and_then(|situation| permit(error, situation)).or_else(|| hint(error, profile));
+pub(crate) fn fail(error: &StartError, this: This<'_>, situation: Option<&Situation>) -> u8 {
+    let hint = situation.and_then(|situation| permit(error, situation)).or_else(|| hint(error, this.profile));
+    let hint = hint.map(|hint| if this.verb == "agent" { this.hint(hint) } else { hint });
     output::error(error, hint.as_deref());
     error.exit_code()
 }
@@ -47,6 +48,29 @@ fn hint(error: &StartError, profile: &OsStr) -> Option<String> {
     ))
 }
 
+/// The application that a launch opens, for hints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct This<'a> {
+    /// The verb that opens it: `open` or `agent`.
+    pub(crate) verb: &'static str,
+    /// Its profile.
+    pub(crate) profile: &'a OsStr,
+}
+
+impl This<'_> {
+    /// A hint about `palisade run` as one that opens this application again. Other hints stay as they are.
+    pub(crate) fn hint(self, hint: String) -> String {
+        let of = of_application(hint);
+        match of.strip_prefix("palisade open ").and_then(|rest| rest.split_once('…')) {
+            Some((options, rest)) if !options.contains(" -- ") && !options.contains('#') => {
+                let profile = quoted(&self.profile.to_string_lossy());
+                format!("palisade {} {}{profile} …{rest}", self.verb, options)
+            }
+            _ => of,
+        }
+    }
+}
+
 /// A hint about `palisade run` as one about `palisade open`. Other hints stay as they are.
 pub(crate) fn of_application(hint: String) -> String {
     let (command, comment) = hint.split_at(hint.find("   #").unwrap_or(hint.len()));
@@ -60,7 +84,19 @@ pub(crate) fn of_application(hint: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::of_application;
+    use super::{This, of_application};
+
+    #[test]
+    fn hints_open_the_same_application_again() {
+        let claude = This { verb: "agent", profile: "claude".as_ref() };
+        let of = |hint: &str| claude.hint(hint.to_owned());
+        assert_eq!(
+            of("palisade run --allow example.org:443 …"),
+            "palisade agent --allow example.org:443 claude …"
+        );
+        assert_eq!(of("palisade run --ro /x -- COMMAND…   # why"), "palisade agent --ro /x claude …   # why");
+        assert_eq!(of("palisade doctor   # says"), "palisade doctor   # says");
+    }
 
     #[test]
     fn only_hints_about_options_that_open_has_are_changed() {

@@ -6,6 +6,7 @@ use crate::asking::Asking;
 use crate::bwrap::hint_by_policy;
 use crate::calls::Calls;
 use crate::embedded;
+use crate::opened::This;
 use crate::output;
 use crate::repositories::{Repositories, lost_worktrees};
 use crate::scan::Presentation;
@@ -41,6 +42,7 @@ pub(crate) struct Reporter<'c> {
     name: Option<&'c str>,
     /// The policy of `palisade bwrap`.
     policy: Option<&'c OsStr>,
+    application: Option<This<'c>>,
     quiet: bool,
     /// Made at the first refusal: most launches have none.
     recorder: Option<Recorder>,
@@ -66,6 +68,7 @@ impl<'c> Reporter<'c> {
             number,
             name: presentation.name,
             policy: presentation.policy,
+            application: presentation.application,
             quiet: presentation.quiet,
             recorder: None,
             lost: 0,
@@ -219,6 +222,9 @@ impl<'c> Reporter<'c> {
         if let Some(policy) = self.policy {
             event.hint = event.hint.map(|hint| hint_by_policy(hint, policy));
         }
+        if let Some(application) = self.application {
+            event.hint = event.hint.map(|hint| application.hint(hint));
+        }
         self.recorder().record(event);
     }
 
@@ -234,8 +240,12 @@ impl<'c> Reporter<'c> {
     fn explain_failure(&self, refused: bool, plan: &Plan<'_>) {
         let program = self.command.first().map(|program| program.to_string_lossy()).unwrap_or_default();
         let inherited: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        if let Some(text) = aftermath::removed(&plan.environment, &inherited, &program) {
-            output::note(&text);
+        if let Some((text, hint)) = aftermath::removed(&plan.environment, &inherited, &program) {
+            let hint = match self.application {
+                Some(application) => application.hint(hint),
+                None => hint,
+            };
+            output::note(&format_args!("{text}{hint}"));
         }
         if let Some(text) = aftermath::of_the_host(self.command) {
             return output::note(&text);

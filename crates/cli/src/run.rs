@@ -3,6 +3,7 @@
 
 use crate::embedded;
 use crate::home::{self, Home};
+use crate::opened::This;
 use crate::output;
 use crate::reporter::Reporter;
 use crate::run_options::{RequestError, RunOptions};
@@ -50,7 +51,7 @@ const ATTEMPTS: u32 = 10;
 
 /// Runs the command if a kept plan fits the arguments.
 pub(crate) fn shortcut(arguments: &[OsString], begun: Instant) -> Option<u8> {
-    if arguments.first().is_some_and(|verb| verb == "open") {
+    if arguments.first().is_some_and(|verb| verb == "open" || verb == "agent") {
         return crate::open::shortcut(arguments, begun);
     }
     let scanned = scan::scan(arguments)?;
@@ -175,8 +176,12 @@ impl RunError {
     }
 
     /// As [`Self::say`], for a launch of an application.
-    pub(crate) fn say_for_application(&self) {
-        self.say_with(self.hint().map(crate::opened::of_application));
+    pub(crate) fn say_for(&self, application: This<'_>) {
+        let of = |hint| match application.verb {
+            "agent" => application.hint(hint),
+            _ => crate::opened::of_application(hint),
+        };
+        self.say_with(self.hint().map(of));
     }
 
     fn say_with(&self, hint: Option<String>) {
@@ -264,6 +269,9 @@ pub(crate) fn apply(
     if !presentation.quiet {
         for note in &plan.notes {
             output::note(note);
+        }
+        if presentation.application.is_some_and(|application| application.verb == "agent") {
+            crate::agent::tell_keys(&plan.environment);
         }
     }
     if presentation.verbose {

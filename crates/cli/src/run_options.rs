@@ -131,6 +131,9 @@ pub(crate) struct LaunchOptions {
     /// Refuse every access to a path
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "Files")]
     pub(crate) deny: Vec<OsString>,
+    /// Files in the project that hold secrets (.env, keys, tokens in settings): hide, show
+    #[arg(long, value_name = "MODE", value_parser = words(Choice::Secrets), help_heading = "Files")]
+    pub(crate) secrets: Option<String>,
     /// A private, empty, writable directory
     #[arg(long, value_name = "PATH", help_heading = "Files")]
     pub(crate) tmpfs: Vec<OsString>,
@@ -333,6 +336,7 @@ impl LaunchOptions {
             name: None,
             first_argument: None,
             policy: None,
+            application: None,
         }
     }
 
@@ -502,6 +506,7 @@ impl LaunchOptions {
             ("home", Choice::HomePolicy, &self.home),
             ("bus", Choice::Session, &self.bus),
             ("pass_files", Choice::PassFiles, &self.pass_files),
+            ("secrets", Choice::Secrets, &self.secrets),
             ("syscalls", Choice::SyscallMode, &self.syscalls),
             ("syscall_refusal", Choice::SyscallRefusal, &self.syscall_refusal),
         ] {

@@ -5,6 +5,8 @@
 //! made for, which clap accepted then. clap costs 0.09 ms, as much as all mounts of a launch. Arguments that this scan
 //! doesn't recognise are left to the parser.
 
+use crate::agent;
+use crate::opened::This;
 use palisade_sandbox::plan::cache::Key;
 use palisade_sandbox::registry::entry::Name;
 use std::ffi::{OsStr, OsString};
@@ -24,6 +26,8 @@ pub(crate) struct Presentation<'a> {
     pub(crate) first_argument: Option<&'a OsStr>,
     /// The policy of `palisade bwrap`, whose hints are about that policy.
     pub(crate) policy: Option<&'a OsStr>,
+    /// The application that is opened, which hints name.
+    pub(crate) application: Option<This<'a>>,
 }
 
 /// Arguments of the form `run [OPTIONS] -- COMMAND…`.
@@ -80,10 +84,10 @@ pub(crate) fn scan(arguments: &[OsString]) -> Option<Scanned<'_>> {
     Some(scanned)
 }
 
-/// Arguments of the form `open [--config NAME] [--program PROGRAM] PROFILE ARGUMENTS…`.
+/// Arguments of the form `open|agent [--config NAME] [--program PROGRAM] PROFILE ARGUMENTS…`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Opened<'a> {
-    /// `open`. For a package, whose name is its hash, `package`.
+    /// `open` or `agent`. For a package, whose name is its hash, `package`.
     pub(crate) verb: &'static str,
     /// The profile.
     pub(crate) profile: &'a OsStr,
@@ -99,9 +103,7 @@ pub(crate) struct Opened<'a> {
 /// Scans the arguments after the program's name. `None`: leave them to the parser.
 pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
     let (verb, rest) = arguments.split_first()?;
-    if verb != "open" {
-        return None;
-    }
+    let verb = ["open", "agent"].into_iter().find(|known| verb == known)?;
     let (mut configuration, mut program, mut presentation) = (None, None, Presentation::default());
     let mut rest = rest;
     while let Some((option, after)) = rest.split_first().filter(|(word, _)| word.as_bytes().starts_with(b"-"))
@@ -123,12 +125,16 @@ pub(crate) fn scan_open(arguments: &[OsString]) -> Option<Opened<'_>> {
         }
     }
     let (profile, mut arguments) = rest.split_first()?;
+    if verb == "agent" && agent::VERBS.iter().any(|own| profile == own) {
+        return None;
+    }
+    presentation.application = Some(This { verb, profile });
     if let Some((first, rest)) = arguments.split_first()
         && first == "--"
     {
         arguments = rest;
     }
-    Some(Opened { verb: "open", profile, configuration, program, presentation, arguments })
+    Some(Opened { verb, profile, configuration, program, presentation, arguments })
 }
 
 /// The key of an application's plan, and the directory that would keep it. `cwd` is empty for a plan that doesn't

@@ -205,6 +205,24 @@ pub(crate) enum Failure {
         /// Why.
         reason: String,
     },
+    /// The profile isn't an agent's.
+    #[error("{name:?} isn't an agent that has a profile")]
+    NoAgent {
+        /// The profile.
+        name: String,
+    },
+    /// The agent keeps nothing.
+    #[error("profile {name:?} keeps no home: there is no place for a login")]
+    NoOwnHome {
+        /// The profile.
+        name: String,
+    },
+    /// A file of a login can't be read.
+    #[error("can't read the login: {source}")]
+    Login {
+        /// Why.
+        source: palisade_host::file::FileError,
+    },
     /// There is no terminal to ask on.
     #[error("there is no terminal to ask on")]
     NobodyToAsk,
@@ -261,6 +279,8 @@ impl Failure {
             Self::RootOnly { .. } => "root-only",
             Self::NoStore => "store",
             Self::NoAccount { .. } => "unknown-name",
+            Self::NoAgent { .. } | Self::NoOwnHome { .. } => "no-agent",
+            Self::Login { .. } => "read",
             Self::NobodyToAsk => "nobody-to-ask",
         }
     }
@@ -304,6 +324,10 @@ impl Failure {
             Self::Setup(error) => error.hint(),
             Self::Own(error) => Some(error.hint()),
             Self::Package(error) => error.hint(),
+            Self::NoAgent { .. } => Some("palisade agent list   # names the agents".to_owned()),
+            Self::NoOwnHome { name } => {
+                Some(format!("palisade profile edit {}   # [home] policy = \"private\"", quoted(name)))
+            }
             Self::NobodyToAsk => Some(yes_hint()),
             _ => None,
         }

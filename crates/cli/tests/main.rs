@@ -7,6 +7,7 @@
 mod aarch64;
 mod account;
 mod afterwards;
+mod agent;
 mod agents;
 mod answers;
 mod applications;
@@ -85,6 +86,7 @@ mod refusals;
 mod registries;
 mod repositories;
 mod scope;
+mod secrets;
 mod setup;
 mod shell;
 mod shell_guard;

@@ -94,3 +94,28 @@ fn somebody_elses_lock_refuses() {
         assert_eq!(run.out, "made/refs\nrefs\n", "{run:?}");
     }
 }
+
+/// From a directory below the top the rest of the repository is shown, and rules about its parts hold.
+#[test]
+fn rules_about_the_rest_of_the_repository_hold() {
+    for place in everybody().iter().filter(|_| has("git")) {
+        place.write("work/.env", "secret\n");
+        place.write("work/other/file", "other\n");
+        place.write("work/sub/own", "own\n");
+        place.outside("cd ~/work && git init -q .");
+        let within = |options: &[&str], line: &str| {
+            job::finish(place.palisade(options, &["sh", "-c", line]).current_dir(place.work.join("sub")))
+        };
+        let line = "cat ../.env ../other/file own";
+        assert_eq!(within(&[], line).out, "secret\nother\nown\n");
+        assert_eq!(within(&["--hide", "../.env"], line).out, "other\nown\n");
+        let run = within(&["--deny", "../.env", "--deny", "../other"], line);
+        assert_eq!(run.out, "own\n", "{run:?}");
+        assert!(run.err.contains("Permission denied"), "{run:?}");
+        assert_eq!(within(&["--tmpfs", "../other"], line).out, "secret\nown\n");
+        assert_eq!(within(&["--hide", ".."], line).out, "own\n");
+        assert_eq!(within(&["--rw", "../other"], "echo x >../other/file").code, 0);
+        assert_eq!(place.read("work/other/file"), "x\n");
+        assert_ne!(within(&[], "echo y >../other/file").code, 0);
+    }
+}
