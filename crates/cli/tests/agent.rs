@@ -73,7 +73,7 @@ fn a_home_lasts_and_the_agents_own_settings_are_out_of_its_reach() {
         install(&place, "plain");
         place.write(
             ".config/palisade/profiles/plain.toml",
-            "schema = 1\nname = \"plain\"\ninherits = [\"agent\"]\n[agent]\n",
+            "schema = 1\nname = \"plain\"\ninherits = [\"agent\"]\n[program]\npath = \"~/.local/bin/plain\"\n[agent]\n",
         );
         let attack = "mkdir -p ~/.claude; echo 1 >~/.claude/settings.json && echo changed; \
             rm -f ~/.claude/settings.json && echo removed; mkdir -p ~/.claude/hooks; echo 1 >~/.claude/hooks/h && echo made; \
@@ -101,7 +101,8 @@ fn a_home_lasts_and_the_agents_own_settings_are_out_of_its_reach() {
 fn a_login_is_copied_after_it_was_shown() {
     for place in everybody() {
         install(&place, "claude");
-        agent(&place, &["setup", "claude", "--yes"]).refused(1, &[]);
+        let run = agent(&place, &["setup", "claude", "--yes"]);
+        assert!(run.code == 1 && run.out.contains("has no login in your home"), "{run:?}");
         place.write(".claude/.credentials.json", "{\"token\": \"mine\"}\n");
         let run = agent(&place, &["setup", "claude", "--dry-run"]);
         assert!(run.ok().contains(".claude/.credentials.json (18 bytes)"), "{run:?}");

@@ -113,7 +113,9 @@ fn rules_about_the_rest_of_the_repository_hold() {
         assert_eq!(run.out, "own\n", "{run:?}");
         assert!(run.err.contains("Permission denied"), "{run:?}");
         assert_eq!(within(&["--tmpfs", "../other"], line).out, "secret\nown\n");
-        assert_eq!(within(&["--hide", ".."], line).out, "own\n");
+        // The rule is about the working directory, too.
+        assert_eq!(within(&["--hide", ".."], line).out, "");
+        assert_eq!(within(&["--hide", "..", "--rw", "."], line).out, "own\n");
         assert_eq!(within(&["--rw", "../other"], "echo x >../other/file").code, 0);
         assert_eq!(place.read("work/other/file"), "x\n");
         assert_ne!(within(&[], "echo y >../other/file").code, 0);

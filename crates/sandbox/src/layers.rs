@@ -6,6 +6,8 @@
 //! becomes an input of the plan, and so does every missing file that would have been read.
 
 pub mod agent;
+#[cfg(test)]
+mod agent_pages;
 pub mod application;
 mod asked;
 pub mod own;

@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn each_application_says_how_it_is_seen_to_work() {
         // Profiles for any command, or for applications to inherit.
-        const NO_APPLICATIONS: [&str; 4] = ["default", "offline-build", "read-only", "strict"];
+        const NO_APPLICATIONS: [&str; 5] = ["agent", "default", "offline-build", "read-only", "strict"];
         for profile in EMBEDDED {
             let parsed = palisade_policy::parse(profile.text, None, Layer::BuiltIn).unwrap();
             let is_application = !NO_APPLICATIONS.contains(&profile.name);
@@ -130,8 +130,18 @@ mod tests {
     #[test]
     fn registries_are_talked_to_by_name_and_encrypted_with_a_reason_each() {
         use palisade_policy::network::{HostPattern, Judge, NetworkVerdict};
-        let listing =
-            ["github", "registry-crates", "registry-go", "registry-maven", "registry-npm", "registry-pypi"];
+        let listing = [
+            "github",
+            "model-anthropic",
+            "model-google",
+            "model-openai",
+            "model-openrouter",
+            "registry-crates",
+            "registry-go",
+            "registry-maven",
+            "registry-npm",
+            "registry-pypi",
+        ];
         let mut layers = vec![built_in()];
         for feature in features::EMBEDDED {
             let parsed = palisade_policy::parse_feature(feature.text, None, Layer::BuiltIn).unwrap();
