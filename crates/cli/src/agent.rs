@@ -27,6 +27,7 @@ const KEYS: [&str; 4] = ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"];
 /// Runs a coding agent. It works in the project and reaches its own hosts; files with secrets are hidden, and its home is
 /// its own.
 #[derive(Debug, Args)]
+#[group(id = "agent")]
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,

@@ -51,7 +51,9 @@ impl Named {
         match (verbs, argument.get_long()) {
             (_, Some("profile")) | (["profile", "create"], Some("from")) => Some(Self::Profile),
             (_, Some("feature")) => Some(Self::Feature),
-            (["open" | "package"], None) | (["desktop", "enable" | "disable"], None) => Some(Self::Profile),
+            (["open" | "agent" | "package"], None) | (["desktop", "enable" | "disable"], None) => {
+                Some(Self::Profile)
+            }
             (["profile", "show" | "edit" | "diff" | "remove" | "export" | "refresh"], None) => {
                 Some(Self::Profile)
             }

@@ -77,7 +77,7 @@ fn a_home_lasts_and_the_agents_own_settings_are_out_of_its_reach() {
         );
         let attack = "mkdir -p ~/.claude; echo 1 >~/.claude/settings.json && echo changed; \
             rm -f ~/.claude/settings.json && echo removed; mkdir -p ~/.claude/hooks; echo 1 >~/.claude/hooks/h && echo made; \
-            mv ~/.claude ~/c && echo moved; ln -s /tmp ~/.claude && echo linked";
+            mv ~/.claude ~/c && echo moved; ln -sT /tmp ~/.claude && echo linked";
         let attack = format!("{{ {attack}; }} 2>/dev/null; true");
         let run = agent(&place, &["plain", "sh", "-c", &attack]);
         assert_eq!(run.out, "changed\nremoved\nmade\nmoved\nlinked\n", "{run:?}");

@@ -101,6 +101,7 @@ mod storms;
 mod support;
 mod syscall_modes;
 mod syscalls;
+mod templates;
 mod terminal_name;
 mod tools_at_work;
 mod verbs;

@@ -51,8 +51,8 @@ fn what_is_started_is_what_the_profile_says() {
             125,
             &["isn't on this host: tried no-such-program", "hint: palisade open --program PATH app"],
         );
-        let run = open(&place, &["ap"]);
-        run.refused(125, &["there is no profile \"ap\"", "did you mean app?"]).with_hint();
+        let run = open(&place, &["appp"]);
+        run.refused(125, &["there is no profile \"appp\"", "did you mean app?"]).with_hint();
         // As a link that is called like it.
         profile(&place, "link-app", &format!("{SHELL}arguments = [\"-c\", 'echo \"linked $*\"', \"x\"]\n"));
         let link = place.home.join("link-app");

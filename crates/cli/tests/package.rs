@@ -365,7 +365,7 @@ fn what_cannot_be_packaged_is_said() {
             pack("bad", &[]).refused(2, words).with_hint();
             assert!(!place.work.join("x").exists());
         };
-        pack("ap", &[]).refused(2, &["no profile", "did you mean app"]).with_hint();
+        pack("appp", &[]).refused(2, &["no profile", "did you mean app"]).with_hint();
         bad("[program]\npath = \"no-such-program\"\n", &["isn't on this host"]);
         bad("[filesystem]\nview = \"system\"\n", &["view \"system\"", "closure"]);
         bad("[[hooks.before]]\ncommand = [\"/bin/true\"]\n", &["hooks"]);

@@ -47,7 +47,7 @@ fn a_misspelt_key_is_named_with_the_right_one() {
     2 | zzz = 1
       | ^^^ not a key here
       |
-      = hint: known keys: `schema`, `name`, `description`, `caveat`, `inherits`, `features`, `without`, `configurations`, `launch`, `filesystem`, `program`, `closure`, `devices`, `home`, `files`, `dbus`, `hooks`, `behaviour`, `network`, `syscalls`, `process`, `terminal`, `environment`, `limits`, `default`, `locked`
+      = hint: known keys: `schema`, `name`, `description`, `caveat`, `inherits`, `features`, `without`, `configurations`, `launch`, `agent`, `filesystem`, `program`, `closure`, `devices`, `home`, `files`, `dbus`, `hooks`, `behaviour`, `network`, `syscalls`, `process`, `terminal`, `environment`, `limits`, `default`, `locked`
     ");
 }
 

@@ -131,6 +131,16 @@ mod tests {
     fn registries_are_talked_to_by_name_and_encrypted_with_a_reason_each() {
         use palisade_policy::network::{HostPattern, Judge, NetworkVerdict};
         let listing = [
+            "dev-browser",
+            "dev-containers",
+            "dev-data",
+            "dev-go",
+            "dev-java",
+            "dev-node",
+            "dev-php",
+            "dev-python",
+            "dev-ruby",
+            "dev-rust",
             "github",
             "model-anthropic",
             "model-google",

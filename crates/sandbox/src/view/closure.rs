@@ -206,10 +206,11 @@ pub(crate) fn user_toolchains(
     notes: &mut Vec<Cow<'static, str>>,
 ) -> Result<(), PlanError> {
     for path in paths {
-        if is_visible(tree, facts, &tree.resolve(path)) {
+        let real = facts.names.canonical(path).unwrap_or_else(|| path.clone());
+        // A link in a directory that is shown may lead to one that isn't.
+        if [path, &real].into_iter().all(|path| is_visible(tree, facts, &tree.resolve(path))) {
             continue;
         }
-        let real = facts.names.canonical(path).unwrap_or_else(|| path.clone());
         let hidden = |path: &Path| matches!(resolved.decide(path).grant, Grant::Hidden | Grant::Denied);
         if hidden(path) || hidden(&real) {
             notes.push(Cow::Owned(format!("the program needs {}, which the policy hides", path.shown())));
