@@ -6,8 +6,6 @@
 //! becomes an input of the plan, and so does every missing file that would have been read.
 
 pub mod agent;
-#[cfg(test)]
-mod agent_pages;
 pub mod application;
 mod asked;
 pub mod own;
@@ -583,3 +581,6 @@ use loader::Loader;
 #[cfg(test)]
 #[path = "layers/tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod agent_pages;
