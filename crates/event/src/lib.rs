@@ -15,6 +15,7 @@
 //! - [`Detail`]: members that only one kind has: [`Sandbox`], [`Network`], [`Guard`], [`Scope`]
 //! - [`Launch`]: the start of a sandbox to which the event belongs
 //! - [`Likeness`]: when two events count as the same
+//! - [`Refusal`], [`ForModel`]: a refusal for a program that acts on what it reads
 //! - `json`: the serialised form, and the parser of older forms
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod launch;
 mod likeness;
 mod object;
 mod origin;
+mod refusal;
 mod subject;
 mod words;
 
@@ -34,5 +36,6 @@ pub use launch::Launch;
 pub use likeness::Likeness;
 pub use object::{Device, File, Object, ParseDeviceError};
 pub use origin::{Layer, Origin};
+pub use refusal::{ForModel, Refusal};
 pub use subject::Subject;
 pub use words::{Kind, Mechanism, Operation, UnknownWord, Verdict};

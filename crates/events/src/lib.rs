@@ -9,7 +9,7 @@
 //! Refusals are also stored, for `palisade watch`. In reading order:
 //!
 //! - [`Recorder`]: takes a launcher's refusals; with [`Damper`], which counts repeated ones, and [`Notices`], the
-//!   lines that a launch prints by itself
+//!   lines that a launch prints by itself, and [`Refusals`] with [`RefusalFile`], for programs inside
 //! - [`store`]: the database
 //! - [`StoreFollower`]: reads a store and follows it; [`Changes`]: wakes at new events
 //! - [`Clock`]: formats their times
@@ -23,6 +23,8 @@ mod json_lines;
 mod notices;
 mod outlet;
 mod recorder;
+mod refusal_file;
+mod refusals;
 pub mod store;
 mod words;
 
@@ -33,6 +35,8 @@ pub use follower::{Beginning, Look, StoreFollower};
 pub use json_lines::JsonLines;
 pub use notices::Notices;
 pub use recorder::Recorder;
+pub use refusal_file::RefusalFile;
+pub use refusals::{RefusalOutlet, Refusals};
 pub use store::{Entry, Filter, Page, Retention, Store, StoreError};
 pub use words::{Style, Words};
 

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use palisade_event::Event;
+use palisade_event::{Event, ForModel, Refusal};
 use rustix::termios::LocalModes;
 
 use crate::{Sink, Style, Words};
@@ -23,6 +23,7 @@ const COVERED: Duration = Duration::from_secs(2);
 pub struct Notices {
     words: Words<Box<dyn Write + Send>>,
     quiet: bool,
+    for_model: bool,
     drawing: fn() -> bool,
     asking: fn() -> bool,
     hasher: RandomState,
@@ -54,12 +55,19 @@ impl Notices {
         Self { asking, ..self }
     }
 
+    /// Prints each refusal as a sentence for a program that acts on what it reads ([`ForModel`]).
+    #[must_use]
+    pub fn for_model(self, for_model: bool) -> Self {
+        Self { for_model, ..self }
+    }
+
     /// Prints to `writer`.
     #[must_use]
     pub fn new(writer: Box<dyn Write + Send>, style: Style) -> Self {
         Self {
             words: Words::new(writer, style),
             quiet: false,
+            for_model: false,
             drawing: || false,
             asking: || false,
             hasher: RandomState::new(),
@@ -78,8 +86,12 @@ impl Notices {
         if own || self.quiet || self.seen.contains(&like) {
             return;
         }
-        let hint = event.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
-        let line = format!("{event}{hint}");
+        let line = if self.for_model && Refusal::is_one(event) {
+            ForModel(event).to_string()
+        } else {
+            let hint = event.hint.as_ref().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+            format!("{event}{hint}")
+        };
         if self.last.len() == LAST {
             self.last.pop_front();
         }
@@ -220,6 +232,18 @@ mod tests {
         assert!(notices.waiting.is_empty());
         let text = all(reader, notices);
         assert!(text.lines().next().unwrap().contains(" /a ") && text.ends_with("palisade: note: b\n"));
+    }
+
+    #[test]
+    fn a_model_is_told_not_to_retry() {
+        let (reader, notices) = piped();
+        let mut notices = notices.for_model(true);
+        for _again in 0..3 {
+            notices.refused(&refusal("/a").with_hint(Some("palisade run --rw /a …".into())));
+        }
+        let said = "palisade: refused: write /a by sed: protected, /c/config.toml:3 (broker). Do not retry. \
+                    Only the user can permit it: palisade run --rw /a …\n";
+        assert_eq!(all(reader, notices), said);
     }
 
     #[test]

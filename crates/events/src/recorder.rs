@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use palisade_event::{Detail, Event, Launch, Likeness, Verdict};
 
-use crate::{Damper, Notices, Store};
+use crate::{Damper, Notices, Refusals, Store};
 
 /// How many events may wait to be written. If more do, the disk doesn't respond; further events are dropped.
 const LONGEST_QUEUE: usize = 4096;
@@ -67,6 +67,7 @@ struct State {
 struct Idle {
     place: Box<dyn FnOnce() -> Option<PathBuf> + Send>,
     notices: Notices,
+    refusals: Refusals,
 }
 
 impl std::fmt::Debug for State {
@@ -83,7 +84,7 @@ impl Recorder {
         notices: Notices,
         place: impl FnOnce() -> Option<PathBuf> + Send + 'static,
     ) -> Self {
-        let idle = Some(Idle { place: Box::new(place), notices });
+        let idle = Some(Idle { place: Box::new(place), notices, refusals: Refusals::default() });
         let state = Mutex::new(State { idle, ..State::default() });
         Self { launch, shared: Arc::new(Shared { state, ..Shared::default() }) }
     }
@@ -92,6 +93,15 @@ impl Recorder {
     #[must_use]
     pub fn watched_by(self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         let _once = self.shared.observer.set(Observer(Box::new(observer)));
+        self
+    }
+
+    /// Also passes refusals on to where programs read them.
+    #[must_use]
+    pub fn passing_on(self, refusals: Refusals) -> Self {
+        if let Some(idle) = &mut self.shared.lock().idle {
+            idle.refusals = refusals;
+        }
         self
     }
 
@@ -186,15 +196,18 @@ impl Shared {
 
 /// The body of the recorder's thread.
 fn work(shared: &Shared, idle: Idle) {
-    let Idle { place, mut notices } = idle;
+    let Idle { place, mut notices, mut refusals } = idle;
     let mut writer =
         Writer { path: place(), store: None, retry: None, waiting: Vec::new(), complained: false };
     loop {
         let until = (!writer.waiting.is_empty()).then(|| Instant::now() + AGAIN);
         let (mut events, counted, closing) = shared.next(until);
+        // First for programs: the line for people may lead them to read it.
+        events.iter().chain(&counted).for_each(|event| refusals.take(event));
         for event in events.iter().filter(|event| is_told(event)) {
             notices.refused(event);
         }
+        refusals.complaints().iter().for_each(|complaint| notices.note(complaint));
         counted.iter().for_each(|event| shared.observed(event));
         events.extend(counted);
         writer.append(events, &mut notices);

@@ -233,6 +233,11 @@ pub(crate) const SECTIONS: &[Section] = &[
             key("trace", Kind::Switch(Switch::Trace), "Say what was looked for and isn't there."),
             key("stats", Kind::Switch(Switch::Stats), "Say what was used."),
             key("log", Kind::Switch(Switch::Log), "Keep what is printed."),
+            key(
+                "refusals",
+                Kind::Switch(Switch::Refusals),
+                "Tell programs inside what was refused, and that only the user can permit it.",
+            ),
         ],
     },
     Section {

@@ -90,7 +90,7 @@ impl Policy {
             };
             rest.lists.retain(|stated| !is_shown(stated));
             rest.switches
-                .retain(|stated| !matches!(stated.value.0, Switch::Trace | Switch::Stats | Switch::Log));
+                .retain(|stated| !matches!(stated.value.0, Switch::Trace | Switch::Stats | Switch::Log | Switch::Refusals));
             others.rendered(layer, rest);
         }
         let has_network = self.network().value != NetworkMode::None;

@@ -339,6 +339,8 @@ pub enum Switch {
     Stats,
     /// `behaviour.log`.
     Log,
+    /// `behaviour.refusals`.
+    Refusals,
 }
 
 /// A key that takes a list of words.
