@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Palisade: starts programs in isolation and says what was refused and why.
 //!
-//! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`reporter`]: `palisade run`
+//! - [`scan`], [`run`], [`run_options`], [`network_options`], [`dry_run`], [`reporter`], [`status`]: `palisade run`
 //! - [`embedded`]: a launch for a program that embeds Palisade
 //! - [`open`], [`opened`]: `palisade open`, and hints about it
 //! - [`agent`]: coding agents
@@ -88,6 +88,7 @@ mod scope;
 mod setup;
 mod shell;
 mod situation;
+mod status;
 mod store;
 mod syscalls;
 mod trace;

@@ -15,7 +15,7 @@ use crate::why::{self, LastLaunch};
 use palisade_event::{
     Detail, Event, Launch, Mechanism, Network, Object, Operation, Outcome, Sandbox, Subject, Verdict, Why,
 };
-use palisade_events::{Notices, Recorder};
+use palisade_events::{Notices, Recorder, RefusalOutlet, Refusals};
 use palisade_protocol::network::Told;
 use palisade_sandbox::apply::question;
 use palisade_sandbox::apply::start::LaunchEvent;
@@ -34,6 +34,15 @@ const CRASHES: [u8; 7] = [132, 133, 134, 135, 136, 139, 159];
 /// Programs that fail to say no.
 const PREDICATES: [&str; 8] = ["[", "cmp", "diff", "egrep", "false", "grep", "rg", "test"];
 
+/// The places where programs read refusals.
+struct Outlets(Vec<Box<dyn RefusalOutlet>>);
+
+impl std::fmt::Debug for Outlets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Outlets").field(&self.0.len()).finish()
+    }
+}
+
 /// Receives the events of a launch.
 #[derive(Debug)]
 pub(crate) struct Reporter<'c> {
@@ -44,6 +53,10 @@ pub(crate) struct Reporter<'c> {
     policy: Option<&'c OsStr>,
     application: Option<This<'c>>,
     quiet: bool,
+    /// Programs inside act on what standard error says.
+    for_model: bool,
+    /// Where programs read refusals. Taken for the recorder.
+    outlets: Outlets,
     /// Made at the first refusal: most launches have none.
     recorder: Option<Recorder>,
     lost: u64,
@@ -61,6 +74,7 @@ impl<'c> Reporter<'c> {
         plan: &'c Plan<'c>,
         number: Number,
         presentation: Presentation<'c>,
+        outlets: Vec<Box<dyn RefusalOutlet>>,
     ) -> Self {
         let answers = plan.network.as_ref().and_then(|network| network.answers.as_ref());
         Self {
@@ -70,6 +84,8 @@ impl<'c> Reporter<'c> {
             policy: presentation.policy,
             application: presentation.application,
             quiet: presentation.quiet,
+            for_model: plan.lifecycle.refusals,
+            outlets: Outlets(outlets),
             recorder: None,
             lost: 0,
             repositories: Repositories::default(),
@@ -267,8 +283,9 @@ impl<'c> Reporter<'c> {
             let place = || situation::facts().ok().map(|facts| facts.places.events());
             // The number that `palisade ps` lists.
             let launch = Launch::new(self.command, self.number.launcher, self.number.time());
-            let recorder =
-                Recorder::new(launch, Notices::stderr(self.quiet).waiting_while(question::is_shown), place);
+            let notices = Notices::stderr(self.quiet).for_model(self.for_model);
+            let recorder = Recorder::new(launch, notices.waiting_while(question::is_shown), place);
+            let recorder = recorder.passing_on(Refusals::new(std::mem::take(&mut self.outlets.0)));
             match embedded::link() {
                 Some(link) => recorder.watched_by(|event| link.recorded(event)),
                 None => recorder,

@@ -8,37 +8,32 @@ use crate::output;
 use crate::reporter::Reporter;
 use crate::run_options::{RequestError, RunOptions};
 use crate::scan::{self, Presentation};
+use crate::status::{Status, StatusDescriptor};
 use crate::trace::{self, Trace};
 use clap::ArgMatches;
 use palisade::PlanningError;
 use palisade::explanation::CommandExplanation;
 use palisade::plan_file::{self, PlanFileError};
 use palisade_desktop::user_menu::MenuError;
-use palisade_events::{JsonLines, Sink};
+use palisade_events::{RefusalFile, RefusalOutlet};
 use palisade_package::error::PackageError;
 use palisade_package::store::Store;
 use palisade_sandbox::apply::lifecycle::Company;
-use palisade_sandbox::apply::monitor::Outcome;
-use palisade_sandbox::apply::start::{self, Invocation, LaunchEvent, Report, Running};
+use palisade_sandbox::apply::start::{self, Invocation, LaunchEvent, Report};
 use palisade_sandbox::error::{PlanError, StartError};
 use palisade_sandbox::facts::Facts;
-use palisade_sandbox::guarantee;
 use palisade_sandbox::layers::LayerError;
 use palisade_sandbox::learned::kernel::Learner;
 use palisade_sandbox::plan::Plan;
 use palisade_sandbox::plan::cache::Key;
 use palisade_sandbox::plan::store;
 use palisade_sandbox::plan::text::Text;
+use palisade_sandbox::refusals::{self, RefusalsSource};
 use palisade_sandbox::registry::Number;
 use palisade_sandbox::registry::entry::Name;
 use palisade_sandbox::view::closure;
-use rustix::io::Errno;
-use serde::Serialize;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -277,7 +272,7 @@ pub(crate) fn apply(
     if presentation.verbose {
         output::say(&crate::dry_run::words(plan, command));
     }
-    let mut status = match presentation.status_fd.map(status_sink).transpose() {
+    let status = match presentation.status_fd.map(StatusDescriptor::inherited).transpose() {
         Ok(status) => status,
         Err(errno) => {
             output::error(
@@ -303,7 +298,10 @@ pub(crate) fn apply(
         }
     };
     let number = Number::now();
-    let mut reporter = Reporter::new(command, plan, number, presentation);
+    let mut source = refusals_source(plan, presentation.quiet);
+    let path = source.as_ref().map(|source| source.path().to_owned());
+    let outlets = outlets(plan, source.as_mut(), status.as_ref());
+    let mut reporter = Reporter::new(command, plan, number, presentation, outlets);
     let mut trace = plan.lifecycle.trace.then(Trace::default);
     let command: Result<Vec<Text<'_>>, _> =
         command.iter().map(|argument: &OsString| Text::new(argument.as_os_str().as_bytes())).collect();
@@ -325,11 +323,14 @@ pub(crate) fn apply(
             serve_network: crate::network::serve,
             number,
             name: name.as_ref(),
+            refusals: path.as_deref(),
         };
         let mut attempt = || {
             start::run(plan, &invocation, &mut |launch_event| {
-                if let (LaunchEvent::Started(running, _number), Some(status)) = (&launch_event, &mut status) {
-                    status.emit(&Status::started(*running, plan));
+                if let LaunchEvent::Started(running, _number) = &launch_event {
+                    // It is mounted.
+                    drop(source.take());
+                    status.iter().for_each(|status| status.emit(Status::started(*running, plan)));
                 }
                 listen(&launch_event);
                 if let Some(trace) = &mut trace {
@@ -360,8 +361,8 @@ pub(crate) fn apply(
     }
     match result {
         Ok((report, planned)) => {
-            if let Some(status) = &mut status {
-                status.emit(&Status::ended(report.outcome));
+            if let Some(status) = &status {
+                status.emit(Status::ended(report.outcome));
             }
             if let Some(link) = embedded::link() {
                 link.ended(report.outcome);
@@ -378,80 +379,47 @@ pub(crate) fn apply(
             Ok(plan.lifecycle.code(report.outcome.code()))
         }
         Err(error) => {
-            if let Some(status) = &mut status
+            if let Some(status) = &status
                 && !(kept && error.is_stale())
             {
-                status.emit(&Status::failed(&error));
+                status.emit(Status::failed(&error));
             }
             Err(error)
         }
     }
 }
 
-/// One line of `--status-fd`.
-#[derive(Debug, Serialize)]
-struct Status {
-    schema: u32,
-    event: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pid: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    init: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<u8>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    signal: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    /// The mechanism of each guarantee. A guarantee that the launch lacks has none.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    guarantees: BTreeMap<&'static str, Option<&'static str>>,
-}
-
-impl Status {
-    const fn of(event: &'static str) -> Self {
-        Self {
-            schema: 1,
-            event,
-            pid: None,
-            init: None,
-            code: None,
-            signal: None,
-            error: None,
-            guarantees: BTreeMap::new(),
+/// The file in which programs inside read refusals. Without it the launch goes on, because the file protects nothing.
+fn refusals_source(plan: &Plan<'_>, quiet: bool) -> Option<RefusalsSource> {
+    RefusalsSource::make(plan).unwrap_or_else(|error| {
+        if !quiet {
+            let hint = error.hint().map(|hint| format!("; hint: {hint}")).unwrap_or_default();
+            output::note(&format_args!("programs inside can't read what was refused: {error}{hint}"));
         }
-    }
-
-    fn started(running: Running, plan: &Plan<'_>) -> Self {
-        let held = guarantee::held(plan).into_iter();
-        let guarantees = held.map(|held| (held.guarantee.name(), held.by)).collect();
-        Self { pid: Some(running.pid), init: running.init, guarantees, ..Self::of("started") }
-    }
-
-    fn ended(outcome: Outcome) -> Self {
-        let signal = match outcome {
-            Outcome::Killed(signal) => Some(signal),
-            Outcome::Exited(_) => None,
-        };
-        Self { code: Some(outcome.code()), signal, ..Self::of("ended") }
-    }
-
-    fn failed(error: &StartError) -> Self {
-        Self { code: Some(error.exit_code()), error: Some(error.to_string()), ..Self::of("failed") }
-    }
+        None
+    })
 }
 
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.event)
+/// The places where programs read the refusals of a launch: inside, in the user's file, at the status descriptor.
+fn outlets(
+    plan: &Plan<'_>,
+    source: Option<&mut RefusalsSource>,
+    status: Option<&StatusDescriptor>,
+) -> Vec<Box<dyn RefusalOutlet>> {
+    let mut outlets: Vec<Box<dyn RefusalOutlet>> = Vec::new();
+    if let Some(file) = source.and_then(RefusalsSource::take) {
+        outlets.push(Box::new(RefusalFile::new(file)));
     }
-}
-
-/// A sink that writes to a copy of an inherited descriptor. The command doesn't get the copy.
-fn status_sink(fd: i32) -> Result<JsonLines<File>, Errno> {
-    // Not opened by its name in /proc: another user's file or pipe can't be opened so, and a socket can't at all.
-    let copy = palisade_sys::process::inherited(u32::try_from(fd).map_err(|_negative| Errno::BADF)?)?;
-    Ok(JsonLines::new(File::from(copy)))
+    // Inside another sandbox the variable names that sandbox's file, which only its launcher writes.
+    let own = std::env::var_os(refusals::VARIABLE)
+        .filter(|path| plan.lifecycle.refusals && !path.is_empty() && path != refusals::FILE);
+    if let Some(path) = own {
+        outlets.push(Box::new(RefusalFile::at(path.into(), refusals::writable(plan))));
+    }
+    if let Some(status) = status {
+        outlets.push(Box::new(status.clone()));
+    }
+    outlets
 }
 
 /// Prints how long the parts of a launch took, in milliseconds.

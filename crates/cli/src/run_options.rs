@@ -111,6 +111,10 @@ pub(crate) struct LaunchOptions {
     /// Add what is printed to a log of the application's, too
     #[arg(long, help_heading = "Output")]
     pub(crate) log: bool,
+    /// Tell programs inside, such as an agent, what was refused and that only the user can permit it: on
+    /// standard error, and in the file that PALISADE_REFUSALS names inside
+    #[arg(long, help_heading = "Output")]
+    pub(crate) refusals: bool,
     /// What is visible to begin with
     #[arg(long, value_name = "VIEW", value_parser = View::ALL.map(View::key), help_heading = "Files")]
     pub(crate) view: Option<String>,
@@ -207,7 +211,7 @@ pub(crate) struct LaunchOptions {
     /// With --dry-run: as JSON
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
-    /// Write JSON lines about the command's start and end to this descriptor
+    /// Write JSON lines about the command's start and end, and about refusals, to this descriptor
     #[arg(long, value_name = "N", help_heading = "Output")]
     pub(crate) status_fd: Option<i32>,
     /// Say on standard error where the launch's time went
@@ -531,6 +535,7 @@ impl LaunchOptions {
             ("trace", Switch::Trace, self.trace),
             ("stats", Switch::Stats, self.stats),
             ("log", Switch::Log, self.log),
+            ("refusals", Switch::Refusals, self.refusals),
         ] {
             if on {
                 layer.set_switch(switch, true, at(option, 0));

@@ -146,7 +146,7 @@ pub(crate) fn key_of_open(opened: &Opened<'_>, cwd: &Path) -> (Key, Option<PathB
 }
 
 /// Variables that a plan may depend on, in addition to those of toolchains.
-const VARIABLES: [&[u8]; 9] = [
+const VARIABLES: [&[u8]; 10] = [
     b"HOME",
     b"USER",
     b"PATH",
@@ -156,6 +156,7 @@ const VARIABLES: [&[u8]; 9] = [
     b"XDG_DATA_HOME",
     b"XDG_RUNTIME_DIR",
     b"GIT_CONFIG_GLOBAL",
+    b"PALISADE_REFUSALS",
 ];
 
 /// The key of a launch's plan, and the directory that would keep it.

@@ -219,7 +219,7 @@ fn examine(found: &OwnedFd) -> Result<(), RefusalFileError> {
     if stat.st_mode & 0o022 != 0 {
         return Err(RefusalFileError::OthersWrite);
     }
-    if stat.st_nlink != 1 {
+    if stat.st_nlink > 1 {
         return Err(RefusalFileError::OtherName);
     }
     if u64::try_from(stat.st_size).is_ok_and(|size| size > LARGEST) {

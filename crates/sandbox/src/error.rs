@@ -390,6 +390,7 @@ pub fn describe(step: &PlanStep<'_>) -> String {
         PlanStep::Processes { path, .. } => format!("mount processes at /{path}"),
         PlanStep::Socket { path, .. } => format!("make socket /{path}"),
         PlanStep::Information { path, .. } => format!("make file /{path} with this launch's number"),
+        PlanStep::Refusals { path } => format!("mount the launch's refusals at /{path}"),
         PlanStep::Allow { path, .. } => format!("allow /{path}"),
         PlanStep::Enter => "enter the new root".to_owned(),
     }

@@ -12,6 +12,7 @@
 //! - [`bus`], [`network`]: filtered message buses and networks: their part of a plan, and the processes that serve them
 //! - [`apply`]: starts a process from a plan, and watches over it
 //! - [`registry`]: which sandboxes run
+//! - [`refusals`]: what a launch tells programs inside about refusals
 //! - [`learned`]: from what a command used to the fewest grants for it
 //! - [`package`]: a program with all that it needs in one file
 //! - [`error`]: errors in words
@@ -30,5 +31,6 @@ pub mod learned;
 pub mod network;
 pub mod package;
 pub mod plan;
+pub mod refusals;
 pub mod registry;
 pub mod view;

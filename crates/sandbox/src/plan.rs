@@ -149,6 +149,8 @@ pub struct Lifecycle<'a> {
     pub wait_for_all: bool,
     /// Report the resources that were used.
     pub stats: bool,
+    /// Programs inside are told of refusals.
+    pub refusals: bool,
     /// The file to which the output is appended.
     #[serde(borrow)]
     pub log: Option<Text<'a>>,

@@ -26,6 +26,8 @@ const EXACT: &[&str] = &[
     "MANAGERPID",
     "NOTIFY_SOCKET",
     "NVIM",
+    // A file of the host. A launch that tells programs inside sets it to theirs.
+    "PALISADE_REFUSALS",
     "PULSE_SERVER",
     "PYTHONSTARTUP",
     "SESSION_MANAGER",

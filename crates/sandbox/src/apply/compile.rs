@@ -15,9 +15,14 @@ const PRIVATE: &Options<'static> = &[(c"mode", c"0755")];
 /// Before kernel 4.7 `newinstance` makes the terminals separate from the host's. It has no effect since.
 const TERMINALS: &Options<'static> = &[(c"mode", c"0620"), (c"ptmxmode", c"0666")];
 
+/// Attributes of the file of refusals.
+const READ_ONLY: Attributes = Attributes::READ_ONLY.and(Attributes::NOEXEC).and(Attributes::NODEV);
+
 /// Detached trees that only the privileged launcher can make, opened while the builder is at work.
 #[derive(Debug, Default)]
-pub(crate) struct Trees {
+pub(crate) struct Trees<'r> {
+    /// The file of refusals on the host.
+    refusals: Option<&'r CStr>,
     /// Indices of their steps.
     steps: Vec<usize>,
     slots: Vec<TreeSlot>,
@@ -32,15 +37,20 @@ pub(crate) struct TreeError {
     pub(crate) errno: Errno,
 }
 
-impl Trees {
+impl<'r> Trees<'r> {
     /// The trees that a command of mapped identity can't open. Perhaps only the launcher may pass the directories above
     /// them.
-    pub(crate) fn of(plan: &Plan<'_>) -> Self {
-        let mut trees = Self::default();
+    pub(crate) fn of(plan: &Plan<'_>, refusals: Option<&'r CStr>) -> Self {
+        let mut trees = Self { refusals, ..Self::default() };
         if plan.identity.kind == IdentityKind::Mapped {
-            for (step, bind) in binds(plan) {
-                if matches!(bind.origin, Origin::WorkingDirectory | Origin::Canonical) {
-                    trees.steps.push(step);
+            for (index, step) in plan.steps.iter().enumerate() {
+                let needs_launcher = match step {
+                    Step::Bind(bind) => matches!(bind.origin, Origin::WorkingDirectory | Origin::Canonical),
+                    Step::Refusals { .. } => refusals.is_some(),
+                    _ => false,
+                };
+                if needs_launcher {
+                    trees.steps.push(index);
                     trees.slots.push(TreeSlot::empty());
                 }
             }
@@ -57,8 +67,17 @@ impl Trees {
     pub(crate) fn open(&self, plan: &Plan<'_>, namespace: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, TreeError> {
         let mut open = Vec::with_capacity(self.steps.len());
         for (&step, slot) in self.steps.iter().zip(&self.slots) {
-            let Some(Step::Bind(bind)) = plan.steps.get(step) else { continue };
             let failed = |errno| TreeError { step, errno };
+            let bind = match (plan.steps.get(step), self.refusals) {
+                (Some(Step::Bind(bind)), _) => bind,
+                (Some(Step::Refusals { .. }), Some(file)) => {
+                    let tree = palisade_sys::mount::detached(file, READ_ONLY).map_err(failed)?;
+                    slot.leave(tree.as_fd());
+                    open.push(tree);
+                    continue;
+                }
+                _ => continue,
+            };
             let source = match bind.origin {
                 Origin::WorkingDirectory => c".",
                 _ => bind.source.as_c_str(),
@@ -76,13 +95,6 @@ impl Trees {
     fn slot(&self, step: usize) -> Option<usize> {
         self.steps.iter().position(|index| *index == step)
     }
-}
-
-fn binds<'p>(plan: &'p Plan<'_>) -> impl Iterator<Item = (usize, &'p Bind<'p>)> {
-    plan.steps.iter().enumerate().filter_map(|(index, step)| match step {
-        Step::Bind(bind) => Some((index, bind)),
-        _ => None,
-    })
 }
 
 pub(crate) fn attributes(bind: &Bind<'_>) -> Attributes {
@@ -112,6 +124,8 @@ pub(crate) struct Given<'p> {
     sockets: &'p [OwnedFd],
     /// The file by which portals know the application.
     information: Vec<u8>,
+    /// The file of refusals on the host.
+    refusals: Option<&'p CStr>,
     /// The private directories, by their step.
     kept: Vec<(usize, Kept)>,
     /// The terminal that the command inherits.
@@ -139,7 +153,12 @@ impl<'p> Given<'p> {
                 _ => {}
             }
         }
-        Self { root: [(c"mode", c"0755"), (c"size", size)], sockets, information, kept, console }
+        Self { root: [(c"mode", c"0755"), (c"size", size)], sockets, information, refusals: None, kept, console }
+    }
+
+    /// With the file of refusals.
+    pub(crate) fn with_refusals(self, refusals: Option<&'p CStr>) -> Self {
+        Self { refusals, ..self }
     }
 
     /// The private directories, by their step.
@@ -157,7 +176,7 @@ impl<'p> Given<'p> {
 pub(crate) fn operations<'p>(
     plan: &'p Plan<'_>,
     given: &'p Given<'p>,
-    trees: &'p Trees,
+    trees: &'p Trees<'_>,
 ) -> Vec<Operation<'p>> {
     let each = |(index, step)| operation(step, index, given, trees.slot(index));
     plan.steps.iter().enumerate().map(each).collect()
@@ -174,6 +193,24 @@ fn operation<'p>(
         Step::Socket { path, bus } => Operation::Listen { path: path.as_c_str(), socket: given.socket(*bus) },
         Step::Information { path, .. } => {
             Operation::File { path: path.as_c_str(), mode: 0o644, content: &given.information }
+        }
+        Step::Refusals { path } => {
+            let source = match (tree, given.refusals) {
+                (Some(slot), _) => Source::Tree(slot),
+                (None, Some(file)) => Source::Canonical(file),
+                // The empty file stays.
+                (None, None) => {
+                    return Operation::Allow { path: path.as_c_str(), rights: Rights::READ_FILE };
+                }
+            };
+            Operation::Bind {
+                source,
+                target: path.as_c_str(),
+                guarded: false,
+                recursive: false,
+                attributes: READ_ONLY,
+                rights: Rights::READ_FILE,
+            }
         }
         Step::Directory { path, mode } => Operation::Directory { path: path.as_c_str(), mode: *mode },
         Step::File { path, mode, content } => {

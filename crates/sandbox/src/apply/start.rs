@@ -55,6 +55,8 @@ pub struct Invocation<'a> {
     pub number: Number,
     /// The name that the user gives the launch.
     pub name: Option<&'a Name>,
+    /// The file that is mounted where programs inside read refusals; `None`: that file stays empty.
+    pub refusals: Option<&'a CStr>,
 }
 
 /// A command that ran.
@@ -219,14 +221,15 @@ fn apply(
     let arguments: StringArray<'_> = std::iter::once(first).chain(rest).map(Text::as_c_str).collect();
     let variables: StringArray<'_> = strings.iter().map(Variable::as_c_str).collect();
 
-    let trees = Trees::of(plan);
+    let trees = Trees::of(plan, invocation.refusals);
     let buses = Buses::open(plan)?;
     let publish = gateway::publish(plan)?;
     let network = gateway::network(plan);
     let (link_of_broker, link_of_gateway) = Link::of(plan)?.map(|link| (link.broker, link.gateway)).unzip();
     let number = attended.as_ref().map(|attended| attended.number.clone());
     let console = if plan.terminal { streams.console() } else { None };
-    let given = Given::new(plan, buses.sockets(), number.as_deref().unwrap_or(buses.number()), console);
+    let given = Given::new(plan, buses.sockets(), number.as_deref().unwrap_or(buses.number()), console)
+        .with_refusals(invocation.refusals);
     let operations = compile::operations(plan, &given, &trees);
     let maps = Maps::of(plan);
     let filter = plan.filter.instructions();

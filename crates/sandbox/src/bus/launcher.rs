@@ -78,6 +78,7 @@ pub fn attend() -> Result<(), AttendError> {
         // Not listed: it is part of a launch that is listed.
         number: Number::now(),
         name: None,
+        refusals: None,
     };
     start::attended(&plan, &invocation, Attended { number, socket, control })?;
     Ok(())

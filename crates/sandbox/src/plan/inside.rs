@@ -111,6 +111,7 @@ fn place<'p>(step: &'p Step<'p>) -> Option<(&'p Path, Rights)> {
         | Step::File { path, .. }
         | Step::Socket { path, .. }
         | Step::Information { path, .. }
+        | Step::Refusals { path }
         | Step::Symlink { path, .. }
         | Step::Terminals { path }
         | Step::Console { path } => (path.as_path(), Rights::default()),
@@ -203,7 +204,7 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
         Step::Symlink { target, .. } if exactly => Seen::Link(target.as_path().to_owned()),
         // A directory that is made in a private place belongs to that place.
         Step::Directory { .. } if exactly && *before != Seen::Private => Seen::Made,
-        Step::File { .. } | Step::Socket { .. } | Step::Information { .. } if exactly => Seen::Made,
+        Step::File { .. } | Step::Socket { .. } | Step::Information { .. } | Step::Refusals { .. } if exactly => Seen::Made,
         _ => return None,
     })
 }

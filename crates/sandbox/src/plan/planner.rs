@@ -9,6 +9,7 @@ use crate::filter::{self, calls};
 use crate::guarantee::Demands;
 use crate::layers::session;
 use crate::network;
+use crate::refusals;
 use crate::plan::limits;
 use crate::plan::text::Text;
 use crate::plan::{
@@ -232,6 +233,10 @@ fn plan(
     for (name, value) in &buses.variables {
         environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
     }
+    if steps.iter().any(|step| matches!(step, Step::Refusals { .. })) {
+        let (name, value) = (refusals::VARIABLE, refusals::FILE);
+        environment.give(name, value).map_err(|source| PlanError::Variable { name, source })?;
+    }
     let filtered = network::plan(policy, network)?;
     if filtered.is_some() {
         let in_place = network::IN_PLACE.iter().filter(|_| isolation == Isolation::InPlace);
@@ -376,6 +381,7 @@ fn tree(
     }
     replies::processors(&mut tree, policy, resources.isolation)?;
     replies::hostname(&mut tree, policy, resources.isolation)?;
+    refusals::place(&mut tree, facts, policy, (paths, enforcement))?;
     if facts.account.uid == 0 && identity.kind == IdentityKind::Own {
         view::restrain_root(&mut tree, facts)?;
     }

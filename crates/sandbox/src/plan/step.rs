@@ -137,6 +137,12 @@ pub enum Step<'a> {
         #[serde(borrow)]
         content: Text<'a>,
     },
+    /// The launch's file of refusals, which only the launcher writes. Without one the empty file at the path stays.
+    Refusals {
+        /// The path, which exists.
+        #[serde(borrow)]
+        path: Text<'a>,
+    },
     /// Landlock rights beneath a path.
     Allow {
         /// The path.

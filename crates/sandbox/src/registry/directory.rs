@@ -22,7 +22,7 @@ const LONGEST_PATH: usize = 256;
 
 /// A runtime directory that was checked.
 #[derive(Debug)]
-pub(super) struct Directory {
+pub(crate) struct Directory {
     path: PathBuf,
     descriptor: OwnedFd,
 }
@@ -100,11 +100,16 @@ impl Directory {
     }
 
     /// The directory of a launch: the one that its plan names, else the one for users without a session.
-    fn of_launch(path: &Path, uid: u32) -> Result<Self, RegistryError> {
+    pub(crate) fn of_launch(path: &Path, uid: u32) -> Result<Self, RegistryError> {
         Self::make(path, uid).or_else(|error| {
             let other = places::without_session(uid);
             if other == path { Err(error) } else { Self::make(&other, uid) }
         })
+    }
+
+    /// The open directory.
+    pub(crate) fn into_descriptor(self) -> OwnedFd {
+        self.descriptor
     }
 
     /// The registry's file for a launch. It is made if it doesn't exist.

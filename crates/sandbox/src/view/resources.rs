@@ -9,6 +9,7 @@ use crate::package::{self, PlanMode};
 use crate::plan::planner::Isolation;
 use crate::plan::text::Text;
 use crate::plan::{Hook, Lifecycle, Lock};
+use crate::refusals;
 use crate::view::USERS;
 use crate::view::tree::{Show, Tree};
 use palisade_host::needs::More;
@@ -258,6 +259,7 @@ impl Resources<'_> {
             hooks: self.hooks(facts, home.map(|(_, directory)| directory))?,
             wait_for_all: self.isolation == Isolation::Full && policy.wait().value == Wait::All,
             stats: policy.switch(Switch::Stats).value,
+            refusals: refusals::are_told(facts, policy),
             log: self.log(facts)?,
         })
     }
