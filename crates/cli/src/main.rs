@@ -22,6 +22,7 @@
 //! - [`syscalls`]: which system calls were learned
 //! - [`bwrap`]: bubblewrap's command line
 //! - [`interpose`]: a command's system calls, counted or answered in the command's own processes
+//! - [`mcp`]: answers agents about their sandbox
 //! - [`watch`]: what is refused and decided, as it happens; [`ps`]: which sandboxes run
 //! - [`own`]: how this program was installed, and how to update and remove it
 //! - [`completions`], [`man`], [`schema`]: files for packages and editors
@@ -59,6 +60,7 @@ mod import;
 mod interpose;
 mod learn;
 mod man;
+mod mcp;
 mod network;
 mod network_options;
 mod notice;
@@ -166,6 +168,8 @@ enum Verb {
     Watch(watch::Options),
     /// Say what the last launch from this terminal was refused, and what would permit it
     Why(why::Options),
+    /// Serve agents that ask what they may do, what was refused, and for the user's permission
+    Mcp(mcp::Options),
     /// List the sandboxes that run
     Ps(ps::Options),
     /// Say how this program was installed, and how to update and remove it
@@ -334,6 +338,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         Verb::Check(options) => options.asked.launch.account.as_deref(),
         Verb::Doctor(options) => options.asked.launch.account.as_deref(),
         Verb::Package(options) => options.launch.account.as_deref(),
+        Verb::Mcp(options) => options.account(),
         _ => None,
     };
     let failure = match &cli.verb {
@@ -369,6 +374,7 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Shell(options), _) => shell::run(options),
         (Verb::Watch(options), _) => watch::run(options),
         (Verb::Why(options), _) => why::run(options),
+        (Verb::Mcp(options), Some((_mcp, matches))) => mcp::run(options, matches),
         (Verb::Ps(options), _) => ps::run(options),
         (Verb::Own(options), _) => own::run(options),
         (Verb::Bench(options), _) => bench::run(options),
