@@ -23,6 +23,10 @@ fn asked(words: &[&str]) -> Request {
         Verb::Explain(options) => options.asked.request(matches).unwrap(),
         Verb::Check(options) => options.asked.request(matches).unwrap(),
         Verb::Doctor(options) => options.asked.request(matches).unwrap(),
+        Verb::Mcp(options) => {
+            let (_serve, matches) = matches.subcommand().unwrap();
+            options.asked().request(matches).unwrap()
+        }
         Verb::Package(options) => {
             let mut request = options.request(matches, "web".as_ref()).unwrap();
             // Packing asks another question about the same request. Only the request is compared.
@@ -87,6 +91,8 @@ fn every_verb_comes_to_the_plan_that_runs() {
         {
             assert!(with(verb, more) == run, "{verb} {options:?}");
         }
+        let served = [&["mcp", "serve"], options, &["--", "/bin/ls", "-l"]].concat();
+        assert!(bytes(&served, home.path()) == run, "mcp serve {options:?}");
         seen.insert(run);
     }
     assert_eq!(seen.len(), sets.len(), "each set of options has a plan of its own");
