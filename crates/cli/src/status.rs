@@ -144,7 +144,8 @@ impl Inner {
             FileType::Fifo => {
                 let unread = rustix::io::ioctl_fionread(&self.descriptor).unwrap_or(u64::MAX);
                 let size = rustix::pipe::fcntl_getpipe_size(&self.descriptor).unwrap_or_default();
-                usize::try_from(unread).is_ok_and(|unread| unread.saturating_add(length) <= size / SHARE_OF_PIPE)
+                usize::try_from(unread)
+                    .is_ok_and(|unread| unread.saturating_add(length) <= size / SHARE_OF_PIPE)
             }
             _ => self.written + length <= MOST,
         }

@@ -115,7 +115,7 @@ fn inside_an_answer_about_a_path_is_what_happens() {
             ("given/file", "write", "echo y >given/file", false),
             ("given/new", "write", "echo y >given/new", false),
             (".vscode", "write", "mkdir .vscode", false),
-            ("deep/.git/hooks/x", "write", "mkdir -p deep/.git && mkdir deep/.git/hooks", false),
+            (".git/hooks/x", "write", "mkdir -p .git/hooks; echo x >.git/hooks/x", false),
             ("~/other/file", "read", "cat ~/other/file", false),
             ("/no/such/file", "read", "cat /no/such/file", false),
         ] {
@@ -148,7 +148,15 @@ fn inside_an_answer_about_a_host_is_what_happens() {
     for place in people() {
         let bed = Bed::new(place);
         let binary = bed.place.binary().to_str().unwrap().to_owned();
-        let options = ["--refusals", "--ro", &binary, "--allow", "*.allowed.example:80", "--deny-host", "api.allowed.example"];
+        let options = [
+            "--refusals",
+            "--ro",
+            &binary,
+            "--allow",
+            "*.allowed.example:80",
+            "--deny-host",
+            "api.allowed.example",
+        ];
         let mut client =
             Client::start(&mut bed.palisade(&options, &format!("exec {binary} mcp serve")), "2024-11-05");
         for (host, allowed) in [
@@ -159,10 +167,8 @@ fn inside_an_answer_about_a_host_is_what_happens() {
             ("93.184.216.34:80", false),
             ("10.0.0.1:80", false),
         ] {
-            let reply = client.request(
-                "tools/call",
-                json!({ "name": "what_may_i_do", "arguments": { "host": host } }),
-            );
+            let reply = client
+                .request("tools/call", json!({ "name": "what_may_i_do", "arguments": { "host": host } }));
             assert!(reply["result"].get("structuredContent").is_none(), "this version has only texts");
             let answer: Value =
                 serde_json::from_str(reply["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
@@ -185,7 +191,10 @@ fn without_a_network_the_user_is_told_how_to_permit_a_host() {
         client.end();
         // In a launch by that command it is permitted.
         let mut client = Client::inside(&place, &["--allow", "one.example:443"]);
-        assert_eq!(client.call("request_permission", json!({ "host": "one.example:443" }))["permitted"], true);
+        assert_eq!(
+            client.call("request_permission", json!({ "host": "one.example:443" }))["permitted"],
+            true
+        );
         // A request for a path grants nothing.
         let asked = client.call("request_permission", json!({ "path": ".vscode", "access": "write" }));
         assert_eq!((&asked["permitted"], &asked["asked"]), (&false.into(), &false.into()));
@@ -274,8 +283,13 @@ fn a_question_without_a_terminal_is_refused_and_the_answer_says_why() {
         assert_eq!(answer["permitted"], false, "{answer}");
         assert!(answer["why"].as_str().unwrap().contains("couldn't be asked"), "{answer}");
         assert_eq!(answer["user_command"], "palisade run --allow www.allowed.example:80 …");
-        let refusals = client.call("refusals", json!({}));
-        assert_eq!(refusals["refusals"][0]["object"], "www.allowed.example:80", "{refusals}");
+        // The launcher writes it down while the answer is on its way.
+        let mut refusals = Value::Null;
+        let listed = crate::support::eventually(|| {
+            refusals = client.call("refusals", json!({}));
+            refusals["refusals"][0]["object"] == "www.allowed.example:80"
+        });
+        assert!(listed, "{refusals}");
         client.end();
     }
 }
@@ -359,13 +373,16 @@ fn a_client_that_means_harm_gets_errors_and_no_memory() {
         assert_eq!(client.reply()["error"]["code"], -32700);
         client.send("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]");
         assert_eq!(client.reply()["error"]["code"], -32600);
-        let long = client.request("tools/call", json!({ "name": "what_may_i_do", "arguments": { "path": "x".repeat(900_000) } }));
+        let long = client.request(
+            "tools/call",
+            json!({ "name": "what_may_i_do", "arguments": { "path": "x".repeat(900_000) } }),
+        );
         assert_eq!(long["error"]["code"], -32602);
         // A flood of requests, each answered.
-        for number in 0..20_000_u64 {
+        for number in 0..5_000_u64 {
             client.send(&json!({ "jsonrpc": "2.0", "id": number, "method": "tools/list" }).to_string());
         }
-        for number in 0..20_000_u64 {
+        for number in 0..5_000_u64 {
             assert_eq!(client.reply()["id"], number);
         }
         let peak = peak(client.server.id());

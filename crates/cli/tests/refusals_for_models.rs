@@ -61,7 +61,13 @@ fn each_wall_is_told_in_one_line_and_counted() {
         let given = given.to_str().unwrap();
         let thrice = |line: &str| format!("for n in 1 2 3; do {line}; done");
         let (done, told) = run(&place, &[], &thrice("mkdir .vscode"));
-        assert_told(&done, &told, ("work/.vscode", "broker"), &["palisade", "run", "--allow-name", ".vscode"], 3);
+        assert_told(
+            &done,
+            &told,
+            ("work/.vscode", "broker"),
+            &["palisade", "run", "--allow-name", ".vscode"],
+            3,
+        );
         let (done, told) = run(&place, &["--ro", "given"], &thrice("(echo z >given/file)"));
         assert_told(&done, &told, ("given/file", "mount"), &["palisade", "run", "--rw", given], 3);
         assert_eq!(place.read("work/given/file"), "y\n");
@@ -76,7 +82,10 @@ fn each_wall_is_told_in_one_line_and_counted() {
                  print('ready', flush=True)\nsys.stdin.read()"
             );
             let mut command = place.command("python3");
-            command.args(["-c", &serve]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+            command
+                .args(["-c", &serve])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped());
             let mut server = command.spawn().unwrap();
             let mut ready = String::new();
             let mut out = std::io::BufReader::new(server.stdout.take().unwrap());
@@ -115,7 +124,7 @@ fn a_host_that_a_rule_refuses_is_told_with_the_rule() {
             bed.palisade(&["--allow", "*.allowed.example", "--deny-host", "denied.example"], fetch);
         let run = job::finish(palisade.env("PALISADE_REFUSALS", &file));
         let told = read(&std::fs::read_to_string(&file).unwrap());
-        let (denied, other) = (about(&told, "denied.example"), about(&told, "other.example"));
+        let (denied, other) = (about(&told, "denied.example:80"), about(&told, "other.example:80"));
         assert_eq!(denied["rule"]["layer"], "command-line", "{run:?}");
         assert_eq!((&other["rule"], &other["wall"]), (&Value::Null, &"gateway".into()));
         assert_eq!(run.err.matches(DO_NOT).count(), 2, "{run:?}");
@@ -141,8 +150,9 @@ fn the_file_inside_is_the_launchers() {
         for attempt in ATTEMPTS {
             place.outside(&format!("mkdir -p ~/out; echo x >~/out/file; cd ~/out; F=~/out/file; {attempt}"));
         }
-        let attempts: String =
-            ATTEMPTS.map(|attempt| format!("if ({attempt}) 2>/dev/null; then echo 'did {attempt}'; fi; ")).concat();
+        let attempts: String = ATTEMPTS
+            .map(|attempt| format!("if ({attempt}) 2>/dev/null; then echo 'did {attempt}'; fi; "))
+            .concat();
         let line = format!(
             "F=$PALISADE_REFUSALS; mkdir .vscode; until grep -q vscode \"$F\"; do sleep 0.02; done; {attempts} \
              grep -c vscode \"$F\"; echo $F"
@@ -150,7 +160,8 @@ fn the_file_inside_is_the_launchers() {
         let done = place.sh(&["--refusals"], &format!("timeout 60 sh -c '{}'", line.replace('\'', "'\\''")));
         assert_eq!(done.ok(), "1\n/.palisade/refusals.jsonl", "{done:?}");
         // Without the option there is neither a file nor a variable, and the line is as for everybody.
-        let done = place.sh(&[], "mkdir .vscode; ls /.palisade/refusals.jsonl; echo \"<$PALISADE_REFUSALS>\"");
+        let done =
+            place.sh(&[], "mkdir .vscode; ls /.palisade/refusals.jsonl; echo \"<$PALISADE_REFUSALS>\"");
         assert_eq!(done.ok(), "<>");
         assert!(done.err.contains("; hint: palisade run --allow-name .vscode …"), "{done:?}");
         assert!(!done.err.contains(DO_NOT), "{done:?}");
@@ -181,7 +192,8 @@ fn a_policy_asks_for_it() {
             assert!(done.err.contains(DO_NOT), "{done:?}");
         }
         // Without namespaces there is no file of the launch's own. The user's file is written.
-        let (done, told) = run(&place, &["--namespaces", "none"], "mkdir .vscode; echo \"<$PALISADE_REFUSALS>\"");
+        let (done, told) =
+            run(&place, &["--namespaces", "none"], "mkdir .vscode; echo \"<$PALISADE_REFUSALS>\"");
         assert_eq!(done.ok(), "<>", "{done:?}");
         let has_broker = done.err.contains("refused: ");
         assert_eq!(told.len(), usize::from(has_broker), "{done:?}");
@@ -250,7 +262,8 @@ fn a_full_disk_costs_the_file_and_not_the_launch() {
         if !place.is_root() {
             host.args(["--user", "--map-current-user", "--keep-caps"]);
         }
-        let line = "mount -t tmpfs -o size=8k x ~/small && head -c 7000 /dev/zero >~/small/rest && chmod 700 ~/small
+        let line =
+            "mount -t tmpfs -o size=8k x ~/small && head -c 7000 /dev/zero >~/small/rest && chmod 700 ~/small
             PALISADE_REFUSALS=~/small/file \"$0\" run -- sh -c \
                 'for n in $(seq 40); do mkdir -p $n; mkdir $n/.vscode; done 2>/dev/null; exit 7'
             echo $?; cat ~/small/file";
@@ -295,7 +308,8 @@ fn launches_at_the_same_time_share_the_users_file() {
     for place in everybody() {
         let file = place.home.join("refusals.jsonl");
         let launch = |number: usize| {
-            let line = format!("mkdir -p d{number}; for n in 1 2 3 4; do mkdir d{number}/.vscode; done; true");
+            let line =
+                format!("mkdir -p d{number}; for n in 1 2 3 4; do mkdir d{number}/.vscode; done; true");
             let mut palisade = place.palisade(&["--quiet"], &["sh", "-c", &line]);
             job::finish(palisade.env("PALISADE_REFUSALS", &file)).ok();
         };

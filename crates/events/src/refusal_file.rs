@@ -308,7 +308,9 @@ mod tests {
         File::options().write(true).open(&path).unwrap().set_len(LARGEST + 1).unwrap();
         assert!(said(vec![], &path).contains("16 MiB"));
         std::fs::remove_file(&path).unwrap();
-        assert!(said(vec![above.path().canonicalize().unwrap()], &path).contains("the sandbox can write there"));
+        assert!(
+            said(vec![above.path().canonicalize().unwrap()], &path).contains("the sandbox can write there")
+        );
         assert!(said(vec![], Path::new("refusals")).contains("isn't absolute"));
         assert!(said(vec![], Path::new("/dev/null")).contains("no regular file"));
         assert!(said(vec![], &above.path().join("none/refusals")).contains("No such file"));

@@ -89,8 +89,9 @@ impl Policy {
                 ..of_layer
             };
             rest.lists.retain(|stated| !is_shown(stated));
-            rest.switches
-                .retain(|stated| !matches!(stated.value.0, Switch::Trace | Switch::Stats | Switch::Log | Switch::Refusals));
+            rest.switches.retain(|stated| {
+                !matches!(stated.value.0, Switch::Trace | Switch::Stats | Switch::Log | Switch::Refusals)
+            });
             others.rendered(layer, rest);
         }
         let has_network = self.network().value != NetworkMode::None;

@@ -86,7 +86,11 @@ pub(crate) fn place(
     let inside = InsidePolicy {
         schema: 1,
         network,
-        rules: if network == NetworkMode::Filtered { policy.network_rules() } else { NetworkRules::default() },
+        rules: if network == NetworkMode::Filtered {
+            policy.network_rules()
+        } else {
+            NetworkRules::default()
+        },
         names: if enforcement == NameEnforcement::Nobody { NameRules::default() } else { policy.names() },
         writable: writable.map(|path| path.destination.clone()).collect(),
     };
@@ -142,8 +146,8 @@ impl RefusalsSource {
         let failed = |source| RegistryError::Directory { directory: place.to_owned(), source };
         let directory = Directory::of_launch(place, rustix::process::geteuid().as_raw())?.into_descriptor();
         // The builder follows no links, and the path to the directory may have some.
-        let real =
-            rustix::fs::readlink(format!("/proc/self/fd/{}", directory.as_raw_fd()), Vec::new()).map_err(failed)?;
+        let real = rustix::fs::readlink(format!("/proc/self/fd/{}", directory.as_raw_fd()), Vec::new())
+            .map_err(failed)?;
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         for attempt in 0..ATTEMPTS {
             let text = format!("refusals-{}-{attempt}", std::process::id());
@@ -155,7 +159,10 @@ impl RefusalsSource {
                     let made = Self { file: Some(file), directory, name, path };
                     // The command of root's launch is another user. No other user reaches the directory.
                     let mode = Mode::from_raw_mode(0o644);
-                    made.file.as_ref().map_or(Ok(()), |file| rustix::fs::fchmod(file, mode)).map_err(failed)?;
+                    made.file
+                        .as_ref()
+                        .map_or(Ok(()), |file| rustix::fs::fchmod(file, mode))
+                        .map_err(failed)?;
                     return Ok(Some(made));
                 }
                 Err(Errno::EXIST) => {}

@@ -21,7 +21,8 @@ const LARGEST: u64 = 4 << 20;
 /// The most refusals in an answer.
 const MOST: usize = 100;
 /// What is missing where the launch told nothing.
-const UNTOLD: &str = "the launch doesn't tell programs inside about its policy; the user can add --refusals to it";
+const UNTOLD: &str =
+    "the launch doesn't tell programs inside about its policy; the user can add --refusals to it";
 
 /// What is known about a subject.
 #[derive(Debug)]
@@ -112,8 +113,11 @@ fn of_path(policy: Option<&InsidePolicy>, given: &Path, access: Access) -> Known
     let permit = format!("palisade run {option} {shown} …");
     let exists = path.symlink_metadata().is_ok();
     if !exists && access != Access::Write {
-        return Known::new(false, "nothing is there inside: it doesn't exist, or the sandbox doesn't show it")
-            .permitted_by(permit);
+        return Known::new(
+            false,
+            "nothing is there inside: it doesn't exist, or the sandbox doesn't show it",
+        )
+        .permitted_by(permit);
     }
     if access == Access::Write
         && let Some(known) = policy.and_then(|policy| of_name(policy, &path))
@@ -138,7 +142,8 @@ fn of_path(policy: Option<&InsidePolicy>, given: &Path, access: Access) -> Known
     match rustix::fs::access(asked, mode) {
         Ok(()) => Known::new(true, "the sandbox shows it with this access"),
         Err(errno) if asked.symlink_metadata().is_err() => {
-            Known::new(false, format!("the directory above it isn't there inside: {errno}")).permitted_by(permit)
+            Known::new(false, format!("the directory above it isn't there inside: {errno}"))
+                .permitted_by(permit)
         }
         Err(errno) => Known::new(
             false,
@@ -207,7 +212,9 @@ fn of_host(policy: &InsidePolicy, text: &str) -> Result<Known, String> {
         }
         (None, true, _) => "it isn't an address of the public internet, and no rule allows it".to_owned(),
         (None, false, Fallback::Deny) => "no rule allows it".to_owned(),
-        (None, false, Fallback::Ask) => "no rule matches it: the user is asked when it is connected to".to_owned(),
+        (None, false, Fallback::Ask) => {
+            "no rule matches it: the user is asked when it is connected to".to_owned()
+        }
         (None, false, Fallback::Allow) => "no rule denies it".to_owned(),
     };
     let is_locked = ruling.rule.is_some_and(|rule| !rule.allow && rule.strength == Strength::Locked);
@@ -227,7 +234,9 @@ fn of_command(policy: Option<&InsidePolicy>, command: &str) -> Known {
         .find(|file| of_path(policy, file, Access::Execute).verdict == NetworkVerdict::Allow);
     match found {
         Some(file) => Known::new(true, format!("it is {}", quoted(&file.to_string_lossy()))),
-        None => Known::new(false, "no directory of PATH has a program of this name that can be executed inside")
-            .permitted_by(format!("palisade explain --command {}", quoted(command))),
+        None => {
+            Known::new(false, "no directory of PATH has a program of this name that can be executed inside")
+                .permitted_by(format!("palisade explain --command {}", quoted(command)))
+        }
     }
 }

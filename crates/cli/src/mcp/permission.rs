@@ -11,7 +11,7 @@ use palisade_policy::network::NetworkVerdict;
 use palisade_sandbox::refusals::InsidePolicy;
 use serde_json::json;
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 const MOST: usize = 10;
 const PERIOD: Duration = Duration::from_secs(300);
 /// What a program that asks too much is told.
-pub(super) const TOO_MANY: &str = "too many requests: 10 in five minutes. Do not retry. Tell the user what you need.";
+pub(super) const TOO_MANY: &str =
+    "too many requests: 10 in five minutes. Do not retry. Tell the user what you need.";
 /// How long an answer is waited for. The launcher waits for a minute for the user, and other questions may come first.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// The port for a host that is named without one.
@@ -110,16 +111,20 @@ impl Permission {
 
 /// Has the launcher ask the user about a host.
 fn ask(host: &str, known: Known) -> Permission {
-    let refused = |why: String| Permission { permitted: false, asked: true, why, command: known.command.clone() };
+    let refused =
+        |why: String| Permission { permitted: false, asked: true, why, command: known.command.clone() };
     let target = match palisade_policy::network::host_port(host) {
         Some((_whom, Some(_port))) => host.to_owned(),
         _ if host.contains(':') && !host.starts_with('[') => format!("[{host}]:{PORT}"),
         _ => format!("{host}:{PORT}"),
     };
     match connect(&target) {
-        Ok((200, _text)) => {
-            Permission { permitted: true, asked: true, why: format!("{target} can be reached"), command: None }
-        }
+        Ok((200, _text)) => Permission {
+            permitted: true,
+            asked: true,
+            why: format!("{target} can be reached"),
+            command: None,
+        },
         Ok((502 | 504, text)) => {
             let why = format!("it is permitted, but the connection failed: {text}");
             Permission { permitted: true, asked: true, why, command: None }
@@ -141,9 +146,13 @@ fn connect(target: &str) -> std::io::Result<(u16, String)> {
     let mut part = [0; 512];
     // A tunnel that was opened stays open and says nothing: the head is enough. A refusal has a text behind it.
     while answer.len() < LONGEST && Instant::now() < deadline && !is_complete(&answer) {
-        match stream.read(&mut part)? {
-            0 => break,
-            read => answer.extend_from_slice(part.get(..read).unwrap_or_default()),
+        match stream.read(&mut part) {
+            Ok(0) => break,
+            Ok(read) => answer.extend_from_slice(part.get(..read).unwrap_or_default()),
+            // The launcher stops every process inside while it asks. A read with a time limit doesn't go on after that
+            // (signal(7)).
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     let text = String::from_utf8_lossy(&answer).into_owned();

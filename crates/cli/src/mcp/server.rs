@@ -121,7 +121,8 @@ fn next(input: &mut impl BufRead) -> io::Result<Option<Line>> {
         } else if !too_long {
             line.extend_from_slice(taken);
         }
-        let (ended, consumed) = (available.is_empty() || end.is_some(), taken.len() + usize::from(end.is_some()));
+        let (ended, consumed) =
+            (available.is_empty() || end.is_some(), taken.len() + usize::from(end.is_some()));
         input.consume(consumed);
         if ended {
             return Ok(any.then_some(if too_long { Line::TooLong } else { Line::Text(line) }));
@@ -171,7 +172,8 @@ impl Session {
         let id = message.remove("id");
         let Some(Value::String(method)) = message.remove("method") else {
             // A response: this server asks the client nothing.
-            let is_response = id.is_some() && (message.contains_key("result") || message.contains_key("error"));
+            let is_response =
+                id.is_some() && (message.contains_key("result") || message.contains_key("error"));
             return if is_response { None } else { invalid("a request has a method") };
         };
         let Some(id) = id else {
@@ -228,7 +230,8 @@ impl Session {
         if self.asking.swap(true, Ordering::AcqRel) {
             return Some(success(&id, &Tools::busy().shown(version)));
         }
-        let (tools, output, asking) = (Arc::clone(&self.tools), Arc::clone(&self.output), Arc::clone(&self.asking));
+        let (tools, output, asking) =
+            (Arc::clone(&self.tools), Arc::clone(&self.output), Arc::clone(&self.asking));
         let number = id.clone();
         let thread = std::thread::Builder::new().name("palisade-mcp-ask".to_owned()).spawn(move || {
             let reply = success(&number, &tools.call(call).shown(version));
@@ -344,7 +347,8 @@ mod tests {
         }
         // The last line needs no end.
         assert_eq!(replies(PING.trim().as_bytes()).len(), 1);
-        let unknown = initialize("2025-06-18") + "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/list\"}";
+        let unknown =
+            initialize("2025-06-18") + "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resources/list\"}";
         assert_eq!(replies(unknown.as_bytes())[1]["error"]["code"], METHOD_NOT_FOUND);
     }
 }

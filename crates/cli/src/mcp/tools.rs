@@ -203,7 +203,9 @@ impl Tools {
     /// Calls a tool.
     pub(super) fn call(&self, call: Call) -> Answer {
         match (call, &self.place) {
-            (Call::WhatMayIDo(subject), Place::Inside(policy)) => inside::explain(policy.as_deref(), &subject),
+            (Call::WhatMayIDo(subject), Place::Inside(policy)) => {
+                inside::explain(policy.as_deref(), &subject)
+            }
             (Call::WhatMayIDo(subject), Place::Outside(outside)) => outside.explain(&subject),
             (Call::Refusals, Place::Inside(_)) => inside::refusals(),
             (Call::Refusals, Place::Outside(outside)) => outside.refusals(),

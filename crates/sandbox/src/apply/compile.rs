@@ -153,7 +153,14 @@ impl<'p> Given<'p> {
                 _ => {}
             }
         }
-        Self { root: [(c"mode", c"0755"), (c"size", size)], sockets, information, refusals: None, kept, console }
+        Self {
+            root: [(c"mode", c"0755"), (c"size", size)],
+            sockets,
+            information,
+            refusals: None,
+            kept,
+            console,
+        }
     }
 
     /// With the file of refusals.

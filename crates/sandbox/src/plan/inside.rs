@@ -204,7 +204,11 @@ fn covered(step: &Step<'_>, at: &Path, path: &Path, before: &Seen) -> Option<See
         Step::Symlink { target, .. } if exactly => Seen::Link(target.as_path().to_owned()),
         // A directory that is made in a private place belongs to that place.
         Step::Directory { .. } if exactly && *before != Seen::Private => Seen::Made,
-        Step::File { .. } | Step::Socket { .. } | Step::Information { .. } | Step::Refusals { .. } if exactly => Seen::Made,
+        Step::File { .. } | Step::Socket { .. } | Step::Information { .. } | Step::Refusals { .. }
+            if exactly =>
+        {
+            Seen::Made
+        }
         _ => return None,
     })
 }

@@ -9,13 +9,13 @@ use crate::filter::{self, calls};
 use crate::guarantee::Demands;
 use crate::layers::session;
 use crate::network;
-use crate::refusals;
 use crate::plan::limits;
 use crate::plan::text::Text;
 use crate::plan::{
     Filter, Identity, IdentityKind, Landlock, Listing, NameEnforcement, Namespace, PROGRAM, Pin, Plan,
     SCHEMA, Step,
 };
+use crate::refusals;
 use crate::view::protection;
 use crate::view::resources::Resources;
 use crate::view::tree::Tree;
