@@ -203,6 +203,8 @@ const CASES: &[(&str, Shows)] = &[
     ("shell page --port {n}", Name),
     ("shell metrics", Other),
     ("shell status", Other),
+    ("mcp serve --{n}", Name),
+    ("mcp serve --profile {n}", Other),
     ("ps", Name),
     ("ps --json", Name),
     ("ps --quiet", Other),

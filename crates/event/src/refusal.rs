@@ -13,8 +13,6 @@ use crate::{Event, Kind, Mechanism, Operation, Origin};
 
 /// The version of the serialised form of [`Refusal`].
 const SCHEMA: u32 = 1;
-/// Commands that explain a refusal and permit nothing.
-const EXPLAINS: [&str; 2] = ["palisade explain ", "palisade syscalls explain "];
 /// The beginning of a comment behind a hint's command.
 const COMMENT: &str = "   #";
 /// Stands for the other arguments of the user's launch.
@@ -123,9 +121,9 @@ impl<'e> Refusal<'e> {
     }
 }
 
-/// Whether a hint's command permits the operation.
+/// Whether a hint's command permits the operation. A verb that explains permits nothing.
 fn permits(hint: &str) -> bool {
-    !EXPLAINS.iter().any(|explains| hint.starts_with(explains))
+    !hint.split(' ').skip(1).take(2).any(|word| word == "explain")
 }
 
 /// The command of a hint as words, without its comment and without the mark that stands for the rest of the user's

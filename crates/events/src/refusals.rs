@@ -108,7 +108,10 @@ mod tests {
     use crate::tests::refusal;
     use std::sync::{Arc, Mutex};
 
-    struct Kept(Arc<Mutex<HashMap<usize, (u64, String)>>>);
+    /// The last count and line of each number.
+    type Lines = Arc<Mutex<HashMap<usize, (u64, String)>>>;
+
+    struct Kept(Lines);
 
     impl RefusalOutlet for Kept {
         fn take(&mut self, number: usize, refusal: &Refusal<'_>) {
@@ -116,7 +119,7 @@ mod tests {
         }
     }
 
-    fn counted() -> (Refusals, Arc<Mutex<HashMap<usize, (u64, String)>>>) {
+    fn counted() -> (Refusals, Lines) {
         let kept = Arc::new(Mutex::new(HashMap::new()));
         (Refusals::new(vec![Box::new(Kept(Arc::clone(&kept)))]), kept)
     }

@@ -47,6 +47,12 @@ impl Known {
     }
 }
 
+/// A command of the user's with one option. The options of the launch follow behind a command that launches.
+fn command(verb: &str, option: &str, value: &str) -> String {
+    let words = ["palisade", verb, option, &quoted(value)].join(" ");
+    if verb == "run" { words + " …" } else { words }
+}
+
 /// Explains.
 pub(super) fn explain(policy: Option<&InsidePolicy>, subject: &Subject) -> Answer {
     let known = match know(policy, subject) {
@@ -108,9 +114,8 @@ pub(super) fn listed(mut all: Vec<Value>) -> Answer {
 
 fn of_path(policy: Option<&InsidePolicy>, given: &Path, access: Access) -> Known {
     let path = real(given);
-    let shown = quoted(&path.to_string_lossy());
     let option = if access == Access::Write { "--rw" } else { "--ro" };
-    let permit = format!("palisade run {option} {shown} …");
+    let permit = command("run", option, &path.to_string_lossy());
     let exists = path.symlink_metadata().is_ok();
     if !exists && access != Access::Write {
         return Known::new(
@@ -162,7 +167,7 @@ fn of_name(policy: &InsidePolicy, path: &Path) -> Option<Known> {
             let known = Known { rule: Some(rule.origin.clone()), ..known };
             Some(match rule.locked {
                 true => known,
-                false => known.permitted_by(format!("palisade run --allow-name {} …", quoted(&rule.path))),
+                false => known.permitted_by(command("run", "--allow-name", &rule.path)),
             })
         }
         NameStatus::Free | NameStatus::Holder(_) => None,
@@ -181,7 +186,7 @@ fn real(given: &Path) -> PathBuf {
 
 fn of_host(policy: &InsidePolicy, text: &str) -> Result<Known, String> {
     let (whom, port) = host_port(text).ok_or_else(|| format!("{text:?} is no host"))?;
-    let permit = format!("palisade run --allow {} …", quoted(text));
+    let permit = command("run", "--allow", text);
     let is_loopback = match &whom {
         Ok(name) => name.as_str() == "localhost",
         Err(address) => address.is_loopback(),
@@ -222,21 +227,21 @@ fn of_host(policy: &InsidePolicy, text: &str) -> Result<Known, String> {
     Ok(Known { verdict: ruling.verdict, why, rule: ruling.rule.map(|rule| rule.origin.clone()), command })
 }
 
-fn of_command(policy: Option<&InsidePolicy>, command: &str) -> Known {
-    if command.contains('/') {
-        return of_path(policy, Path::new(command), Access::Execute);
+fn of_command(policy: Option<&InsidePolicy>, name: &str) -> Known {
+    if name.contains('/') {
+        return of_path(policy, Path::new(name), Access::Execute);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .filter(|directory| directory.is_absolute())
-        .map(|directory| directory.join(command))
+        .map(|directory| directory.join(name))
         .filter(|file| file.is_file())
         .find(|file| of_path(policy, file, Access::Execute).verdict == NetworkVerdict::Allow);
     match found {
         Some(file) => Known::new(true, format!("it is {}", quoted(&file.to_string_lossy()))),
         None => {
             Known::new(false, "no directory of PATH has a program of this name that can be executed inside")
-                .permitted_by(format!("palisade explain --command {}", quoted(command)))
+                .permitted_by(command("explain", "--command", name))
         }
     }
 }
