@@ -219,6 +219,12 @@ fn a_lock_is_not_argued_with() {
         assert_eq!(answer["user_command"].is_string(), command, "{answer}");
     }
     client.end();
+    let mut palisade = place.administered("[locked.network]\nmode = \"none\"\n");
+    palisade.args(["run", "--refusals", "--ro", binary, "--", binary, "mcp", "serve"]);
+    let mut client = Client::start(&mut palisade, "2025-06-18");
+    let answer = client.call("request_permission", json!({ "host": "other.example:443" }));
+    assert_eq!((&answer["permitted"], &answer["user_command"]), (&false.into(), &Value::Null), "{answer}");
+    client.end();
 }
 
 #[test]

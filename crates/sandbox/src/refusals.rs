@@ -17,7 +17,7 @@ use palisade_policy::decide::EffectivePath;
 use palisade_policy::names::NameRules;
 use palisade_policy::network::NetworkRules;
 use palisade_policy::word::Switch;
-use palisade_policy::{Grant, NetworkMode, Policy};
+use palisade_policy::{Grant, NetworkMode, Policy, Strength};
 use palisade_sys::landlock::Rights;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -46,6 +46,8 @@ pub struct InsidePolicy {
     pub schema: u32,
     /// The network that the launch has.
     pub network: NetworkMode,
+    /// A lock states it, so that no command of the user changes it.
+    pub network_locked: bool,
     /// The rules for hosts, if the network is filtered.
     pub rules: NetworkRules,
     /// The protected names.
@@ -81,11 +83,13 @@ pub(crate) fn place(
     if !are_told(facts, policy) || !matches!(facts.purpose, PlanMode::Launch) {
         return Ok(false);
     }
-    let network = policy.network().value;
+    let mode = policy.network();
+    let network = mode.value;
     let writable = paths.iter().filter(|path| matches!(path.grant, Grant::Allowed { write: true, .. }));
     let inside = InsidePolicy {
         schema: 1,
         network,
+        network_locked: mode.strength == Strength::Locked,
         rules: if network == NetworkMode::Filtered {
             policy.network_rules()
         } else {

@@ -195,7 +195,9 @@ fn of_host(policy: &InsidePolicy, text: &str) -> Result<Known, String> {
         NetworkMode::Host => return Ok(Known::new(true, "the sandbox has the host's network")),
         NetworkMode::None if is_loopback => {}
         NetworkMode::None => {
-            return Ok(Known::new(false, "the sandbox has no network").permitted_by(permit));
+            let known = Known::new(false, "the sandbox has no network");
+            // A lock that a command can't change is no reason to propose one.
+            return Ok(if policy.network_locked { known } else { known.permitted_by(permit) });
         }
         NetworkMode::Filtered => {}
     }
