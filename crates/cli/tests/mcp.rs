@@ -185,7 +185,11 @@ fn without_a_network_the_user_is_told_how_to_permit_a_host() {
     for place in everybody() {
         let mut client = Client::inside(&place, &[]);
         let answer = client.call("request_permission", json!({ "host": "one.example:443" }));
-        assert_eq!((&answer["permitted"], &answer["asked"]), (&false.into(), &false.into()), "{answer}");
+        assert_eq!(
+            (&answer["permitted"], &answer["asked_launcher"]),
+            (&false.into(), &false.into()),
+            "{answer}"
+        );
         assert_eq!(answer["user_command"], "palisade run --allow one.example:443 …");
         assert!(answer["next"].as_str().unwrap().starts_with("Do not retry. Tell the user"), "{answer}");
         client.end();
@@ -197,7 +201,7 @@ fn without_a_network_the_user_is_told_how_to_permit_a_host() {
         );
         // A request for a path grants nothing.
         let asked = client.call("request_permission", json!({ "path": ".vscode", "access": "write" }));
-        assert_eq!((&asked["permitted"], &asked["asked"]), (&false.into(), &false.into()));
+        assert_eq!((&asked["permitted"], &asked["asked_launcher"]), (&false.into(), &false.into()));
         assert_eq!(asked["user_command"], "palisade run --allow-name .vscode …");
         assert_eq!(client.may(json!({ "path": ".vscode", "access": "write" }))["allowed"], false);
         client.end();
@@ -262,11 +266,19 @@ fn the_user_decides_about_a_host() {
         // Nothing inside is answered meanwhile: everything inside is stopped.
         terminal.answer("www.allowed.example:80", "y");
         let granted = answer(1)["structuredContent"].clone();
-        assert_eq!((&granted["permitted"], &granted["asked"]), (&true.into(), &true.into()), "{granted}");
+        assert_eq!(
+            (&granted["permitted"], &granted["asked_launcher"]),
+            (&true.into(), &true.into()),
+            "{granted}"
+        );
         send(ask(2, "api.allowed.example:80"));
         terminal.answer("api.allowed.example:80", "no");
         let refused = answer(2)["structuredContent"].clone();
-        assert_eq!((&refused["permitted"], &refused["asked"]), (&false.into(), &true.into()), "{refused}");
+        assert_eq!(
+            (&refused["permitted"], &refused["asked_launcher"]),
+            (&false.into(), &true.into()),
+            "{refused}"
+        );
         assert_eq!(refused["user_command"], "palisade run --allow api.allowed.example:80 …");
         // The launcher's rule for what was asked: the server has no way of its own.
         send(json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" }).to_string());

@@ -100,7 +100,7 @@ impl Outside {
     pub(super) fn permission(&self, subject: &Subject) -> Answer {
         match self.explained(subject) {
             Ok(Explained { allowed, why, permit, body: _ }) => {
-                Permission { permitted: allowed, asked: false, why, command: permit }.shown()
+                Permission { permitted: allowed, asked_launcher: false, why, command: permit }.shown()
             }
             Err(why) => Answer::error(&why),
         }

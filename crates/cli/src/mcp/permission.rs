@@ -7,6 +7,7 @@
 
 use super::inside::{self, Known};
 use super::tools::{Answer, Subject};
+use palisade_event::Object;
 use palisade_policy::network::NetworkVerdict;
 use palisade_sandbox::refusals::InsidePolicy;
 use serde_json::json;
@@ -57,8 +58,8 @@ impl Asked {
 pub(super) struct Permission {
     /// It is permitted now.
     pub(super) permitted: bool,
-    /// The user was asked.
-    pub(super) asked: bool,
+    /// The launcher was asked, which asks the user unless the user has answered before or can't be asked.
+    pub(super) asked_launcher: bool,
     /// Why, in a sentence.
     pub(super) why: String,
     /// The command by which the user permits it.
@@ -77,7 +78,7 @@ impl Permission {
         };
         Answer::new(json!({
             "permitted": self.permitted,
-            "asked": self.asked,
+            "asked_launcher": self.asked_launcher,
             "why": self.why,
             "user_command": self.command,
             "next": next,
@@ -105,29 +106,34 @@ impl Permission {
         } else {
             format!("{}; the policy of a running sandbox can't be changed", known.why)
         };
-        Self { permitted, asked: false, why, command: known.command }
+        Self { permitted, asked_launcher: false, why, command: known.command }
     }
 }
 
 /// Has the launcher ask the user about a host.
 fn ask(host: &str, known: Known) -> Permission {
-    let refused =
-        |why: String| Permission { permitted: false, asked: true, why, command: known.command.clone() };
-    let target = match palisade_policy::network::host_port(host) {
-        Some((_whom, Some(_port))) => host.to_owned(),
-        _ if host.contains(':') && !host.starts_with('[') => format!("[{host}]:{PORT}"),
-        _ => format!("{host}:{PORT}"),
+    let refused = |why: String| Permission {
+        permitted: false,
+        asked_launcher: true,
+        why,
+        command: known.command.clone(),
     };
+    // As it was parsed: the text may have anything around the host.
+    let Some((whom, port)) = palisade_policy::network::host_port(host) else {
+        return refused(format!("{host:?} is no host"));
+    };
+    let whom = whom.map_or_else(|address| address.to_string(), |name| name.as_str().to_owned());
+    let target = Object::host(whom, port.unwrap_or(PORT)).to_string();
     match connect(&target) {
         Ok((200, _text)) => Permission {
             permitted: true,
-            asked: true,
+            asked_launcher: true,
             why: format!("{target} can be reached"),
             command: None,
         },
         Ok((502 | 504, text)) => {
             let why = format!("it is permitted, but the connection failed: {text}");
-            Permission { permitted: true, asked: true, why, command: None }
+            Permission { permitted: true, asked_launcher: true, why, command: None }
         }
         Ok((_status, text)) => refused(text),
         Err(error) => refused(format!("no answer came: {error}")),
