@@ -192,6 +192,8 @@ fn without_a_network_the_user_is_told_how_to_permit_a_host() {
         );
         assert_eq!(answer["user_command"], "palisade run --allow one.example:443 …");
         assert!(answer["next"].as_str().unwrap().starts_with("Do not retry. Tell the user"), "{answer}");
+        let answer = client.may(json!({ "host": "https://you@one.example/page?x" }));
+        assert_eq!(answer["user_command"], "palisade run --allow one.example:443 …");
         client.end();
         // In a launch by that command it is permitted.
         let mut client = Client::inside(&place, &["--allow", "one.example:443"]);

@@ -3,6 +3,7 @@
 //! its policy inside. Nothing is opened or connected to, so no answer is a refusal that the user sees.
 
 use super::tools::{Access, Answer, Subject};
+use palisade_event::Object;
 use palisade_policy::NetworkMode;
 use palisade_policy::names::NameStatus;
 use palisade_policy::network::{Fallback, Judge, NetworkVerdict, host_port};
@@ -186,7 +187,12 @@ fn real(given: &Path) -> PathBuf {
 
 fn of_host(policy: &InsidePolicy, text: &str) -> Result<Known, String> {
     let (whom, port) = host_port(text).ok_or_else(|| format!("{text:?} is no host"))?;
-    let permit = command("run", "--allow", text);
+    // The text may be a URL.
+    let shown = match &whom {
+        Ok(name) => Object::host(name.as_str(), port.unwrap_or_default()),
+        Err(address) => Object::host(address.to_string(), port.unwrap_or_default()),
+    };
+    let permit = command("run", "--allow", &shown.to_string());
     let is_loopback = match &whom {
         Ok(name) => name.as_str() == "localhost",
         Err(address) => address.is_loopback(),
