@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use palisade_event::Refusal;
 use palisade_text::shown;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::refusals::RefusalOutlet;
@@ -27,6 +27,8 @@ enum RefusalFileError {
     NotRegular,
     #[error("it is a symbolic link")]
     Link,
+    #[error("a directory above it is a symbolic link, which root doesn't follow")]
+    LinkAbove,
     #[error("it belongs to user {0}")]
     Owner(u32),
     #[error("other users may write to it")]
@@ -171,7 +173,13 @@ fn open(path: &Path, writable: &[PathBuf]) -> Result<File, RefusalFileError> {
         return Err(RefusalFileError::Relative);
     };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(above, flags, Mode::empty())?;
+    // Another user may have put a link there, so that root's file is made where that user can't make one.
+    let root = rustix::process::geteuid().is_root();
+    let resolve = if root { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::empty() };
+    let directory = match rustix::fs::openat2(rustix::fs::CWD, above, flags, Mode::empty(), resolve) {
+        Err(Errno::LOOP) if root => return Err(RefusalFileError::LinkAbove),
+        directory => directory?,
+    };
     // The real path: links may lead into what the sandbox can write to.
     let real = std::fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))?;
     if writable.iter().any(|tree| real.starts_with(tree)) || writable.contains(&real.join(name)) {
@@ -314,6 +322,11 @@ mod tests {
         assert!(said(vec![], Path::new("refusals")).contains("isn't absolute"));
         assert!(said(vec![], Path::new("/dev/null")).contains("no regular file"));
         assert!(said(vec![], &above.path().join("none/refusals")).contains("No such file"));
+        symlink(above.path(), above.path().join("link")).unwrap();
+        let linked = said(vec![], &above.path().join("link/refusals"));
+        let root = rustix::process::geteuid().is_root();
+        assert_eq!((linked.contains("a directory above it"), path.exists()), (root, !root), "{linked}");
+        let _made_by_an_ordinary_user = std::fs::remove_file(&path);
         assert!(!path.exists());
         assert_eq!(std::fs::read(&target).unwrap(), b"target");
     }
