@@ -57,7 +57,12 @@ fn it_works_in_the_project_and_reaches_nothing_else() {
         // Its own hosts only, and the refusal names the command that allows more.
         let run = inside(place, "curl -sS -m 5 https://example.org");
         assert_ne!(run.code, 0);
-        assert!(run.err.contains("hint: palisade agent --allow example.org:443 claude …"), "{run:?}");
+        assert!(
+            run.err.contains(
+                "Do not retry. Only the user can permit it: palisade agent --allow example.org:443 claude …"
+            ),
+            "{run:?}"
+        );
     }
 }
 
