@@ -157,6 +157,8 @@ impl Features {
         let output = Command::new("/bin/sh")
             .args(["-c", &feature.probe])
             .env("PATH", crate::process::SYSTEM_PATH)
+            // A test that builds something does it with this cargo, and its compiler lies beside it.
+            .env("CARGO", env!("CARGO"))
             .output()
             .map_err(FeatureError::Read)?;
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

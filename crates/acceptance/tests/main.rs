@@ -8,5 +8,6 @@ mod architecture;
 mod dependencies;
 mod escape;
 mod extending;
+mod house_script;
 mod tracked;
 mod vocabulary;
