@@ -328,7 +328,7 @@ mod tests {
     use super::*;
     use rustix::process::{Pid, kill_process, waitpid};
     use std::io::Read;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     /// A child that runs `work` with its socket, and the other end of the socket.
     fn child(work: impl FnOnce(BorrowedFd<'_>)) -> (Pid, OwnedFd) {
@@ -347,8 +347,11 @@ mod tests {
         (status.exit_status(), status.terminating_signal())
     }
 
-    /// Collects the beginnings of some of the files below `directory`.
-    fn heads(directory: &Path, heads: &mut Vec<Vec<u8>>) {
+    /// How long a test waits for a child: a machine that runs many tests gives it no processor for a while.
+    const TEST_PATIENCE: Duration = Duration::from_secs(100);
+
+    /// Collects the beginnings of some of the files below `directory`, with their paths.
+    fn heads(directory: &Path, heads: &mut Vec<(PathBuf, Vec<u8>)>) {
         for (number, entry) in std::fs::read_dir(directory).into_iter().flatten().flatten().enumerate() {
             let Ok(kind) = entry.file_type() else { continue };
             if kind.is_dir() && heads.len() < 1500 {
@@ -359,7 +362,7 @@ mod tests {
             {
                 let mut head = Vec::new();
                 let read = file.take(HEAD as u64).read_to_end(&mut head);
-                heads.extend((read.is_ok() && !head.is_empty()).then_some(head));
+                heads.extend((read.is_ok() && !head.is_empty()).then(|| (entry.path(), head)));
             }
         }
     }
@@ -367,6 +370,9 @@ mod tests {
     #[test]
     fn whoever_is_asked_says_what_libmagic_says() {
         let magic = Magic::load().expect("libmagic");
+        // It is made before the files are read: its memory is limited, and it has a copy of this process's.
+        let (pid, socket) = child(|socket| tell(socket, &magic));
+        assert_eq!(hear(&socket, TEST_PATIENCE).as_deref(), Ok(READY));
         let mut all = Vec::new();
         for directory in ["/usr/share", "/usr/lib", "/etc"] {
             let mut some = Vec::new();
@@ -374,13 +380,19 @@ mod tests {
             all.extend(some);
         }
         assert!(all.len() > 500, "{}", all.len());
-        let (pid, socket) = child(|socket| tell(socket, &magic));
-        assert_eq!(hear(&socket, PATIENCE).as_deref(), Ok(READY));
-        for head in &all {
-            assert!(put(&socket, head));
-            let said = hear(&socket, PATIENCE)
-                .unwrap_or_else(|_| panic!("{:?}: {:?}", &head[..head.len().min(64)], ended(pid)));
-            assert_eq!(magic.kind(head).expect("told").as_str().as_bytes(), said);
+        for (path, head) in &all {
+            let said = if put(&socket, head) { hear(&socket, TEST_PATIENCE) } else { Err(Untold::Failed) };
+            let said = match said {
+                Ok(said) => said,
+                Err(Untold::Slow) => panic!("{}: no answer", path.display()),
+                Err(error) => panic!("{}: {error:?}: the child ended: {:?}", path.display(), ended(pid)),
+            };
+            assert_eq!(
+                magic.kind(head).expect("told").as_str(),
+                String::from_utf8_lossy(&said),
+                "{}",
+                path.display()
+            );
         }
         drop(socket);
         assert_eq!(ended(pid), (Some(0), None));
