@@ -35,23 +35,41 @@ def apt(*words):
     )
     done = subprocess.run(words, cwd=directory, env={**os.environ, "APT_CONFIG": str(settings)},
                           stdout=subprocess.PIPE, text=True)
-    if done.returncode != 0:
+    return done.stdout if done.returncode == 0 else None
+
+
+def needed(*words):
+    said = apt(*words)
+    if said is None:
         sys.exit(f"{' '.join(words)} failed\nhint: apt-get update   # shows whether packages can be had at all")
-    return done.stdout
+    return said
+
+
+def download(name):
+    """Gets a package, or the package with a version in its name that it depends on. Returns its file."""
+    real = name
+    for line in needed("apt-cache", "depends", "--important", name).splitlines():
+        if line.strip().startswith("Depends: linux-image-"):
+            real = line.split()[1]
+    if apt("apt-get", "download", "-q", real) is None:
+        return None
+    [file] = directory.glob(f"{real}_*.deb")
+    return file
 
 
 def package(name):
     """The directory with the files of a package; of the package with a version in its name, if that is empty."""
     unpacked = directory / name
     if not unpacked.exists():
-        if not list((directory / "apt/lists").glob("*_Packages*")):
-            apt("apt-get", "update", "-q")
-        real = name
-        for line in apt("apt-cache", "depends", "--important", name).splitlines():
-            if line.strip().startswith("Depends: linux-image-"):
-                real = line.split()[1]
-        apt("apt-get", "download", "-q", real)
-        [file] = directory.glob(f"{real}_*.deb")
+        file = None
+        if list((directory / "apt/lists").glob("*_Packages*")):
+            # These lists may be old, and name a version that is no longer there.
+            file = download(name)
+        if file is None:
+            needed("apt-get", "update", "-q")
+            file = download(name)
+        if file is None:
+            sys.exit(f"apt-get download {name} failed\nhint: apt-get update   # shows whether packages can be had at all")
         subprocess.run(["dpkg-deb", "-x", file, unpacked.with_suffix(".partly")], check=True)
         unpacked.with_suffix(".partly").rename(unpacked)
         file.unlink()
