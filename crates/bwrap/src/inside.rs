@@ -9,7 +9,7 @@ use crate::reaper;
 use crate::request::Request;
 use crate::status;
 use crate::steps::{self, Facts};
-use crate::words::{self, Result, Words, because, joined};
+use crate::words::{self, Result, Words, because, joined, needing_capability};
 use palisade_sys::family::{self, Forked};
 use palisade_sys::launch::{Namespaces, StringArray};
 use palisade_sys::staged::{Frame, Part, Staging};
@@ -37,10 +37,16 @@ const LAST_CAPABILITY: u32 = 40;
 
 /// Runs the command; returns why it didn't. Process 1 ends here.
 pub(crate) fn run(common: &Common, handles: Handles) -> Failure {
-    match prepare(common, handles) {
+    let failure = match prepare(common, handles) {
         Ok(never) => match never {},
-        Err(died) => died,
+        Err(failure) => failure,
+    };
+    if let (true, Some(refused)) = (failure.is_refusal(), &common.refused) {
+        // Without the monitor there is nothing to explain.
+        let _monitor_has_ended = rustix::io::write(refused, &1u64.to_ne_bytes());
     }
+    // The monitor is in the caller's user namespace, where the host shows its reasons.
+    failure.explained_elsewhere()
 }
 
 enum Never {}
@@ -61,7 +67,8 @@ fn prepare(common: &Common, handles: Handles) -> Result<Never> {
         change_user(common)?;
     }
     if request.namespaces.network {
-        family::loopback_up().map_err(|errno| because("loopback: Failed to bring it up", errno))?;
+        family::loopback_up()
+            .map_err(|errno| needing_capability("loopback: Failed to bring it up", errno))?;
     }
     // Root must exist inside while `devpts` is mounted.
     let maps_user = request.namespaces.user && descriptors.user_map_block.is_none();
@@ -253,7 +260,7 @@ fn change_user(common: &Common) -> Result<()> {
 /// Writes the maps of this process's user namespace: the first of each pair is inside.
 fn map_user(common: &Common, uid: [u32; 2], gid: [u32; 2], deny_groups: bool) -> Result<()> {
     let map = |[inside, outside]: [u32; 2]| format!("{inside} {outside} 1\n");
-    let failed = |text: &'static str| move |errno| because(text, errno);
+    let failed = |text: &'static str| move |errno| needing_capability(text, errno);
     write_proc(common, "self/uid_map", &map(uid)).map_err(failed("setting up uid map"))?;
     if deny_groups {
         write_proc(common, "self/setgroups", "deny\n").map_err(failed("error writing to setgroups"))?;

@@ -21,6 +21,7 @@ use crate::words::{Result, because};
 use palisade_sys::family::{self, Forked};
 use palisade_sys::launch::Namespaces;
 use palisade_sys::wait;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use std::ffi::CString;
@@ -40,15 +41,27 @@ pub(crate) struct Common {
     pub(crate) terminal: Option<CString>,
     /// How a command ended, from process 1 to the monitor.
     pub(crate) ended: Option<OwnedFd>,
+    /// The first process inside tells the monitor that the kernel refused it what a setting of the host may forbid. There is
+    /// one if a user namespace is made.
+    pub(crate) refused: Option<OwnedFd>,
     /// The host's `/proc`, which is gone once the tree stands.
     pub(crate) proc: OwnedFd,
     /// The signal mask of the command.
     pub(crate) signal_mask: u64,
 }
 
-/// Makes the sandbox and waits for the command. Returns the exit code of this process, or in the new process the
-/// reason why there is no command.
-pub(crate) fn launch(mut request: Request, identity: Identity) -> Result<u8> {
+/// How a sandbox ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The exit code of this process.
+    pub(crate) code: u8,
+    /// There was no command, and a setting of the host may be the reason. The reason has been printed in bubblewrap's words.
+    pub(crate) is_refused: bool,
+}
+
+/// Makes the sandbox and waits for the command. Returns how it ended, or in the new process the reason why there is no
+/// command.
+pub(crate) fn launch(mut request: Request, identity: Identity) -> Result<Ended> {
     family::restore_default(SIGCHLD).map_err(|errno| because("sigaction", errno))?;
     rustix::thread::set_no_new_privs(true)
         .map_err(|errno| because("prctl(PR_SET_NO_NEW_PRIVS) failed", errno))?;
@@ -58,6 +71,7 @@ pub(crate) fn launch(mut request: Request, identity: Identity) -> Result<u8> {
         gid: request.gid.unwrap_or(identity.gid),
         terminal: terminal(),
         ended: wants_reaper_events(&request).then(event).transpose()?,
+        refused: request.namespaces.user.then(event).transpose()?,
         proc: rustix::fs::open(
             "/proc",
             rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
@@ -97,10 +111,11 @@ pub(crate) fn launch(mut request: Request, identity: Identity) -> Result<u8> {
                 }
                 None => child,
             };
-            watch(&common, child, go.as_ref(), finished).inspect_err(|_failure| {
+            let code = watch(&common, child, go.as_ref(), finished).inspect_err(|_failure| {
                 // It would wait for this process for ever.
                 let _ended_already = wait::send(child, Signal::KILL.as_raw());
-            })
+            })?;
+            Ok(Ended { code, is_refused: code == Failure::EXIT_CODE && was_refused(&common) })
         }
     }
 }
@@ -110,7 +125,7 @@ pub(crate) const SIGCHLD: i32 = Signal::CHILD.as_raw();
 
 /// Tells what the caller wants to know, lets the sandbox go on, and waits for its end.
 fn watch(common: &Common, child: i32, go: Option<&OwnedFd>, finished: Option<OwnedFd>) -> Result<u8> {
-    let Common { request, ended, .. } = common;
+    let Common { request, ended, refused, .. } = common;
     let descriptors = &request.descriptors;
     let namespaces = if descriptors.info.is_some() || descriptors.status.is_some() {
         status::namespaces(child, &request.namespaces)?
@@ -139,7 +154,8 @@ fn watch(common: &Common, child: i32, go: Option<&OwnedFd>, finished: Option<Own
         // If the child has died, the monitor notices.
         let _child_has_died = rustix::io::write(go, &1u64.to_ne_bytes());
     }
-    Monitor { child, ended: ended.as_ref(), status: descriptors.status, finished }.watch()
+    let (ended, refused) = (ended.as_ref(), refused.as_ref());
+    Monitor { child, ended, refused, status: descriptors.status, finished }.watch()
 }
 
 /// `/proc/self` belongs to the user again.
@@ -157,6 +173,13 @@ pub(crate) fn enter(number: i32, kind: Namespaces) -> core::result::Result<(), E
 fn event() -> Result<OwnedFd> {
     rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)
         .map_err(|errno| because("eventfd()", errno))
+}
+
+/// Whether the first process inside, which has ended, failed by what a setting of the host may forbid.
+fn was_refused(common: &Common) -> bool {
+    let Some(refused) = &common.refused else { return false };
+    let mut told = [PollFd::new(refused, PollFlags::IN)];
+    matches!(poll(&mut told, Some(&Timespec::default())), Ok(1..))
 }
 
 /// Whether process 1 tells the monitor how the command ended.
@@ -249,6 +272,9 @@ fn relay(request: &Request) -> Result<Option<(OwnedFd, OwnedFd)>> {
     adopted.and_then(|()| inside::relay()).map(Some).map_err(|errno| because("socketpair", errno))
 }
 
+const NO_MORE: &str =
+    "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)";
+
 /// The error of a first process that couldn't be made.
 fn not_made(errno: Errno, request: &Request) -> Failure {
     match errno {
@@ -258,10 +284,11 @@ fn not_made(errno: Errno, request: &Request) -> Failure {
         Errno::PERM if request.namespaces.user => Failure::new(
             "No permissions to create a new namespace, likely because the kernel does not allow non-privileged user \
              namespaces. On e.g. debian this can be enabled with 'sysctl kernel.unprivileged_userns_clone=1'.",
-        ),
-        Errno::NOSPC => Failure::new(
-            "Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
-        ),
+        )
+        .refused(),
+        Errno::NOSPC if request.namespaces.user => Failure::new(NO_MORE).refused(),
+        Errno::NOSPC => Failure::new(NO_MORE),
+        Errno::ACCESS if request.namespaces.user => because("Creating new namespace failed", errno).refused(),
         _ => because("Creating new namespace failed", errno),
     }
 }

@@ -73,7 +73,10 @@ impl Message {
 
 /// Why the sandbox isn't started. The program ends with [`Failure::EXIT_CODE`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure(Message);
+pub struct Failure {
+    message: Message,
+    is_refusal: bool,
+}
 
 impl Failure {
     /// With what the program ends.
@@ -82,7 +85,7 @@ impl Failure {
     /// A failure with this text.
     #[must_use]
     pub fn new(text: impl Into<Vec<u8>>) -> Self {
-        Self(Message::new(Severity::Error, text))
+        Self { message: Message::new(Severity::Error, text), is_refusal: false }
     }
 
     /// A failure with this text and the kernel's reason.
@@ -109,19 +112,35 @@ impl Failure {
     /// The same failure, with its severity in front if `--level-prefix` is in force.
     #[must_use]
     pub fn prefixed(self, level_prefix: bool) -> Self {
-        Self(self.0.prefixed(level_prefix))
+        Self { message: self.message.prefixed(level_prefix), ..self }
+    }
+
+    /// The same failure, of a call that the kernel refuses where a setting of the host forbids user namespaces or what is
+    /// done in them.
+    pub(crate) fn refused(self) -> Self {
+        Self { is_refusal: true, ..self }
+    }
+
+    /// The same failure, for a process that leaves the explanation to the monitor.
+    pub(crate) fn explained_elsewhere(self) -> Self {
+        Self { is_refusal: false, ..self }
+    }
+
+    /// Whether a setting of the host may be the reason, and this process explains it.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.is_refusal
     }
 
     /// What is printed.
     #[must_use]
     pub fn message(&self) -> &Message {
-        &self.0
+        &self.message
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&String::from_utf8_lossy(self.0.text()))
+        formatter.write_str(&String::from_utf8_lossy(self.message.text()))
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Monitor<'a> {
     pub(crate) child: i32,
     /// Process 1 reports here how the command ended.
     pub(crate) ended: Option<&'a OwnedFd>,
+    /// The first process inside may have reported here; read when it has ended.
+    pub(crate) refused: Option<&'a OwnedFd>,
     /// The descriptor of `--json-status-fd`.
     pub(crate) status: Option<i32>,
     /// Has one byte if the command was executed, two if that failed, none if something failed before.
@@ -68,7 +70,7 @@ impl Monitor<'_> {
 
     /// Closes what is only the command's, such as pipes whose end other processes wait for.
     fn close_others(&self, process: &OwnedFd) -> Result<()> {
-        let own = [self.ended, self.finished.as_ref(), Some(process)];
+        let own = [self.ended, self.refused, self.finished.as_ref(), Some(process)];
         let mut kept: Vec<i32> =
             own.into_iter().flatten().map(|descriptor| status::number(descriptor.as_fd())).collect();
         kept.extend(self.status);

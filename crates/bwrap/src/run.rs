@@ -25,8 +25,11 @@ pub struct Policy<F> {
 
 /// Runs what `arguments`, the words behind `name`, ask for. Returns this process's exit code, in the sandbox's processes
 /// too: a command that can't be started ends with 1.
+///
+/// Where the kernel refuses a user namespace, or what is done in one, `explain` returns the reason in lines of its own,
+/// if there is more to say. They are printed behind bubblewrap's own words.
 #[must_use]
-pub fn run<F>(name: &OsStr, arguments: Vec<OsString>, policy: Policy<F>) -> u8
+pub fn run<F>(name: &OsStr, arguments: Vec<OsString>, policy: Policy<F>, explain: fn() -> Vec<String>) -> u8
 where
     F: FnOnce(Request, &OsStr) -> u8,
 {
@@ -61,9 +64,21 @@ where
         };
     }
     match launch::launch(request, process.identity()) {
-        Ok(code) => code,
-        Err(failure) => failed(&failure.prefixed(level_prefix)),
+        Ok(ended) if ended.is_refused => explained(explain, level_prefix, ended.code),
+        Ok(ended) => ended.code,
+        Err(failure) => {
+            let is_refused = failure.is_refusal();
+            let code = failed(&failure.prefixed(level_prefix));
+            if is_refused { explained(explain, level_prefix, code) } else { code }
+        }
     }
+}
+
+/// Prints the reason of a refusal.
+fn explained(explain: fn() -> Vec<String>, level_prefix: bool, code: u8) -> u8 {
+    let prefix = if level_prefix { "<3>" } else { "" };
+    let text: String = explain().iter().map(|line| format!("{prefix}{line}\n")).collect();
+    print(std::io::stderr(), text.as_bytes(), code)
 }
 
 fn failed(failure: &Failure) -> u8 {

@@ -15,7 +15,16 @@ pub(crate) fn because(text: impl Into<Vec<u8>>, errno: Errno) -> Failure {
 
 /// The same for mounts, where "No space left on device" would mislead.
 pub(crate) fn mounting(text: impl Into<Vec<u8>>, errno: Errno) -> Failure {
-    Failure::mount(text, &errno.into())
+    refusal(Failure::mount(text, &errno.into()), errno)
+}
+
+/// `TEXT: what the kernel said`, for a call that needs a capability in the sandbox's user namespace.
+pub(crate) fn needing_capability(text: impl Into<Vec<u8>>, errno: Errno) -> Failure {
+    refusal(because(text, errno), errno)
+}
+
+fn refusal(failure: Failure, errno: Errno) -> Failure {
+    if matches!(errno, Errno::PERM | Errno::ACCESS) { failure.refused() } else { failure }
 }
 
 /// Joins parts of a message.

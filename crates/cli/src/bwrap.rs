@@ -10,8 +10,10 @@ mod tree;
 
 pub(crate) use hint::hint_by_policy;
 
+use crate::output;
 use clap::Args;
 use palisade_bwrap::Policy;
+use palisade_sandbox::error::user_namespaces::{self, Cause};
 use std::ffi::{OsStr, OsString};
 use std::time::Instant;
 
@@ -68,5 +70,23 @@ pub(crate) fn run(options: &Options, begun: Instant) -> u8 {
 
 fn run_as(name: &OsStr, arguments: &[OsString], begun: Instant) -> u8 {
     let launch = |request, policy: &OsStr| policed::launch(request, policy, begun);
-    palisade_bwrap::run(name, arguments.to_vec(), Policy { usual: std::env::var_os(POLICY), launch })
+    palisade_bwrap::run(name, arguments.to_vec(), Policy { usual: std::env::var_os(POLICY), launch }, explain)
+}
+
+/// Why this host refuses user namespaces, with the command that changes it: for the reasons that one command removes.
+/// bubblewrap's own message names neither.
+fn explain() -> Vec<String> {
+    match user_namespaces::examine() {
+        Some(cause @ (Cause::Forbidden | Cause::Privileged | Cause::AppArmor { .. })) => {
+            let hint = user_namespaces::hint(&cause);
+            vec![
+                format!(
+                    "palisade: note: this host refuses user namespaces: {}",
+                    user_namespaces::words(&cause)
+                ),
+                format!("hint: {}", output::as_typed(&hint)),
+            ]
+        }
+        _ => Vec::new(),
+    }
 }

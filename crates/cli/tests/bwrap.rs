@@ -252,3 +252,35 @@ fn a_sandbox_in_a_sandbox() {
         assert!(refused.err.starts_with("bwrap: Creating new namespace failed"), "{refused:?}");
     }
 }
+
+#[test]
+fn a_host_that_refuses_user_namespaces_is_named_behind_bubblewraps_words() {
+    let words = "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)";
+    for place in people() {
+        let palisade = place.binary().display();
+        let start = |limit: &str, options: &str, command: &str| {
+            let line = format!(
+                "{limit}{palisade} bwrap {options} --unshare-user --ro-bind / / {command}; echo code $?"
+            );
+            place.outside(&format!("unshare -Ur sh -c '{line}' 2>&1"))
+        };
+        let none = "echo 0 >/proc/sys/user/max_user_namespaces || exit 99; ";
+        let note = "palisade: note: this host refuses user namespaces: user.max_user_namespaces is 0";
+        let hint = "hint: sysctl -w user.max_user_namespaces=10000   # until the next boot; a file in /etc/sysctl.d sets it for good";
+        assert_eq!(
+            start(none, "", "true").lines().collect::<Vec<_>>(),
+            [words, note, hint, "code 1"],
+            "clone refuses"
+        );
+        let prefixed = [words, note, hint].map(|line| format!("<3>{line}"));
+        assert_eq!(
+            start(none, "--level-prefix", "true").lines().collect::<Vec<_>>(),
+            [&prefixed[0], &prefixed[1], &prefixed[2], "code 1"]
+        );
+        // Other failures have bubblewrap's words alone, and a command's own exit code is no failure of the sandbox.
+        assert_eq!(start("", "--ro-bind /missing /x", "true").lines().count(), 2);
+        assert_eq!(start("", "", "sh -c \"exit 1\""), "code 1\n");
+        let line = start("", "", "sh -c \"echo 0 >/proc/sys/user/max_user_namespaces; exit 1\"");
+        assert!(line.ends_with("code 1\n") && !line.contains("note: "), "{line}");
+    }
+}

@@ -166,6 +166,26 @@ fn refused(session: &str, program: &str) -> Result {
     ensure(ended.code == Some(125) && told, format!("{program}: {ended:?}"))
 }
 
+/// A start of `palisade bwrap`, with a namespace that has a device of its own, or without.
+fn bwrap(session: &str, options: &[&str]) -> Result<Ended> {
+    let words = [&[PALISADE, "bwrap"], options, &["--ro-bind", "/", "/", PALISADE, "--version"]].concat();
+    user(Some(session), &words)
+}
+
+/// bubblewrap's words come first, then the reason and the command that removes it.
+fn bwrap_is_refused(session: &str, reason: &str) -> Result {
+    for options in [&[][..], &["--unshare-net"], &["--unshare-pid", "--proc", "/proc"]] {
+        let ended = bwrap(session, options)?;
+        let lines: Vec<&str> = ended.err.lines().collect();
+        let told = matches!(lines[..], [first, second, third]
+            if first.starts_with("bwrap: ")
+                && second == format!("palisade: note: this host refuses user namespaces: {reason}")
+                && third.starts_with("hint: palisade setup "));
+        ensure(ended.code == Some(1) && told, format!("{options:?}: {ended:?}"))?;
+    }
+    Ok(())
+}
+
 /// With `--best-effort` a launch has the guarantees that Landlock and the filter give.
 fn goes_on(session: Option<&str>) -> Result {
     let words = [PALISADE, "run", "--best-effort", "--status-fd", "2", "--", PALISADE, "--version"];
@@ -214,6 +234,7 @@ fn is_named(session: &str, text: &str, words: &str) -> Result {
     refused(session, PALISADE)?;
     let launch = user(Some(session), &[PALISADE, "run", "--", PALISADE, "--version"])?;
     ensure(launch.err.contains(words), format!("{launch:?}"))?;
+    bwrap_is_refused(session, words)?;
     goes_on(Some(session))?;
     let doctor = user(Some(session), &[PALISADE, "doctor"])?;
     let told = doctor.out.contains(words) && doctor.out.contains("to do: palisade setup ");
@@ -235,6 +256,10 @@ fn by_root(session: &str) -> Result {
     let set = user(Some(session), &[PALISADE, "setup", "--yes"])?;
     done(&set)?;
     works(Some(session), PALISADE)?;
+    for options in [&[][..], &["--unshare-net"]] {
+        let started = bwrap(session, options)?;
+        ensure(started.code == Some(0) && started.err.is_empty(), format!("{options:?}: {started:?}"))?;
+    }
     refused(session, OWN)?;
     let again = user(Some(session), &[PALISADE, "setup", "--yes"])?;
     ensure(again.out.contains("nothing is needed"), format!("{again:?}"))?;
@@ -258,11 +283,60 @@ fn by_the_user(session: &str) -> Result {
     let found = fs::metadata(COPY).map_err(|error| format!("{COPY}: {error}"))?;
     let mode = found.permissions().mode() & 0o7777;
     ensure(mode == 0o755, format!("{mode:o}"))?;
-    // The copy is this verb's own, so another setup replaces it.
-    done(&user(Some(session), &[OWN, "setup", "--yes"])?)?;
+    // The copy is this verb's own, so another setup replaces it. `palisade self` prints the commands.
+    let own = described(session, OWN)?;
+    let renews = format!("{OWN} setup --yes");
+    ensure(own.update.contains(&renews), format!("{own:?}"))?;
+    command(session, &renews)?;
+    works(Some(session), COPY)?;
+    let copy = described(session, COPY)?;
+    let by = "by palisade setup, as a copy that only root can write, with the profile";
+    ensure(copy.installed.starts_with(by), format!("{copy:?}"))?;
+    for described in [own, copy] {
+        // The program of the user is removed by a second command, which isn't executed here.
+        let removes = described.remove.first().ok_or("no command removes the copy")?;
+        command(session, removes)?;
+        nothing_is_left()?;
+        refused(session, OWN)?;
+        let later = self::described(session, OWN)?;
+        let named = later.update.iter().chain(&later.remove).any(|command| command.contains("setup"));
+        ensure(!named, format!("nothing is left, and it is named: {later:?}"))?;
+        done(&user(Some(session), &[OWN, "setup", "--yes"])?)?;
+    }
     done(&user(Some(session), &[OWN, "setup", "--undo", "--yes"])?)?;
-    nothing_is_left()?;
-    refused(session, OWN)
+    nothing_is_left()
+}
+
+/// What `palisade self` says of a program: how it was installed, and the commands without their explanations.
+#[derive(Debug)]
+struct Described {
+    installed: String,
+    update: Vec<String>,
+    remove: Vec<String>,
+}
+
+fn described(session: &str, program: &str) -> Result<Described> {
+    let told = user(Some(session), &[program, "self"])?;
+    done(&told)?;
+    let mut described = Described { installed: String::new(), update: Vec::new(), remove: Vec::new() };
+    let mut label = "";
+    for line in told.out.lines() {
+        let (this, text) = line.split_at_checked(14).ok_or_else(|| format!("{told:?}"))?;
+        label = if this.trim().is_empty() { label } else { this.trim() };
+        let text = text.split("   #").next().unwrap_or_default().to_owned();
+        match label {
+            "installed" => described.installed = text,
+            "to update" => described.update.push(text),
+            "to remove" => described.remove.push(text),
+            _ => {}
+        }
+    }
+    Ok(described)
+}
+
+/// Executes a command of plain words.
+fn command(session: &str, words: &str) -> Result {
+    done(&user(Some(session), &words.split(' ').collect::<Vec<_>>())?)
 }
 
 /// No program leaves the user's session, so a profile can't help. Root's trial works, and the user's own doesn't.
