@@ -7,6 +7,7 @@ mod homebrew;
 mod installation;
 mod nix;
 mod npm;
+mod setup;
 mod system;
 mod wheel;
 
@@ -24,8 +25,8 @@ use std::path::{Path, PathBuf};
 /// How to answer.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-It reads the records of dpkg, rpm, pip, pipx, uv, npm, cargo, Nix and Homebrew. It runs no other program, and changes
-nothing.")]
+It reads the records of dpkg, rpm, pip, pipx, uv, npm, cargo, Nix, Homebrew and palisade setup. It runs no other program,
+and changes nothing.")]
 pub(crate) struct Options {
     /// Answer as JSON
     #[arg(long)]
@@ -95,7 +96,7 @@ fn answer() -> Result<Answer, Failure> {
     let environment = Environment::from_iter(std::env::vars_os());
     let home = environment.absolute("HOME");
     let program = Program { path: &path, environment: &environment };
-    let installation = find(&program)?;
+    let installation = setup::extended(find(&program)?, &program);
     let places = home.map(|home| Places::new(home, rustix::process::getuid().as_raw(), &environment));
     let stays = places.iter().flat_map(|places| [&places.config, &places.data, &places.state, &places.cache]);
     let stays = stays
@@ -125,7 +126,8 @@ fn answer() -> Result<Answer, Failure> {
 
 /// The first record that names the program. The package databases come last, because they are large.
 fn find(program: &Program<'_>) -> Result<Installation, OwnError> {
-    let places = [nix::find, npm::find, homebrew::find, wheel::find, cargo::find, checkout::find];
+    let places =
+        [setup::find, nix::find, npm::find, homebrew::find, wheel::find, cargo::find, checkout::find];
     if let Some(found) = places.iter().find_map(|find| find(program)) {
         return Ok(found);
     }

@@ -168,6 +168,24 @@ fn undo(options: &Options) -> Exit {
     Ok(YES)
 }
 
+/// What this verb has installed: a profile, and the program that was installed with it.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    pub(crate) profile: PathBuf,
+    /// The program, unless another was put in its place.
+    pub(crate) copy: Option<PathBuf>,
+}
+
+/// What `--undo` would remove. A file that can't be read isn't this verb's: what it writes everybody can read.
+pub(crate) fn traces() -> Vec<Trace> {
+    let all = profiles().into_iter().filter_map(|file| written(&file).ok().flatten());
+    let traces = all.map(|(profile, installed)| Trace {
+        profile: profile.file,
+        copy: installed.filter(is_as_installed).map(|installed| installed.path),
+    });
+    traces.collect()
+}
+
 /// The files that may be profiles of this verb's.
 fn profiles() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(profile::DIRECTORY).into_iter().flatten().flatten();
