@@ -410,7 +410,10 @@ fn a_question_is_answered_with_no_where_nobody_is_there() {
         );
         let run = told(&place, &options, line);
         assert_eq!(run.out, "refused 1\nrefused 1\n", "{run:?}");
-        assert!(run.err.contains("fail with EPERM"), "{run:?}");
+        assert!(
+            run.err.contains("getpgid fails with EPERM; sched_rr_get_interval fails with EPERM\n"),
+            "{run:?}"
+        );
     }
 }
 
@@ -541,5 +544,77 @@ fn a_server_under_load_goes_on() {
             assert_eq!(run.ok(), "PONG\n4000", "{mode}: {run:?}");
         }
         place.assert_all_dead();
+    }
+}
+
+/// Each key of a policy that states what programs learn, what they get without a broker, and a line that shows that.
+const UNANSWERED: [(&str, &str, &str); 6] = [
+    (
+        "[process]\ntime = \"1980-01-01\"",
+        "the clock is the host's",
+        "import time; print(time.time() > 1.7e9)",
+    ),
+    (
+        "[process]\nrelease = \"9.9.9-told\"",
+        "the kernel's release is the host's",
+        "import os; print(os.uname().release != '9.9.9-told')",
+    ),
+    (
+        "[process]\nprocessors = 77",
+        "the number of processors is the host's",
+        "import os; print(len(os.sched_getaffinity(0)) != 77)",
+    ),
+    (
+        "[syscalls]\nanswers = [{ open = \"/etc/os-release\", action = \"redirect\", to = \"/etc/passwd\" }]",
+        "opening /etc/os-release opens that file",
+        "print('root:' not in open('/etc/os-release').read())",
+    ),
+    (
+        "[syscalls]\nanswers = [{ call = \"getpriority\", action = \"return\", value = 7 }]",
+        "getpriority fails with EPERM",
+        "import os\ntry: os.getpriority(os.PRIO_PROCESS, 0)\nexcept PermissionError: print(True)",
+    ),
+    (
+        "[syscalls]\nanswers = [{ call = \"getpriority\", action = \"ask\" }]",
+        "getpriority fails with EPERM",
+        "import os\ntry: os.getpriority(os.PRIO_PROCESS, 0)\nexcept PermissionError: print(True)",
+    ),
+];
+
+#[test]
+fn what_is_not_answered_without_namespaces_is_named() {
+    let reason = "without namespaces no process can receive the system calls, so ";
+    for place in everybody() {
+        for (body, missing, shows) in UNANSWERED {
+            profile(&place, body);
+            // All of the policy is required if nothing else is said.
+            let refused = told(&place, &["--namespaces", "none"], "print('started')");
+            refused.refused(125, &["calls are answered as the policy says", &format!("{reason}{missing}")]);
+            assert!(!refused.out.contains("started"), "{refused:?}");
+            for options in [
+                &["--namespaces", "none", "--require", "unchanged"][..],
+                &["--namespaces", "none", "--best-effort"],
+            ] {
+                let run = told(&place, options, shows);
+                assert_eq!((run.code, run.out.as_str()), (0, "True\n"), "{run:?}");
+                let note = format!("note: calls aren't answered as the policy says: {reason}{missing}\n");
+                assert!(run.err.contains(&note), "{run:?}");
+            }
+            let full = told(&place, &[], shows);
+            // A question that nobody answers is refused here, too.
+            let is_question = body.contains("ask");
+            assert!(is_question || full.out != "True\n", "{full:?}");
+            assert!(!full.err.contains("note: "), "{full:?}");
+        }
+        let all = "[process]\nhostname = \"told\"\ntime = 0\nrelease = \"9.9.9-told\"\nprocessors = 77";
+        profile(&place, all);
+        let run =
+            told(&place, &["--namespaces", "none", "--best-effort"], "import os; print(os.uname().nodename)");
+        assert!(run.code == 0 && run.out != "told\n", "{run:?}");
+        let named = [
+            "the kernel's release is the host's; the number of processors is the host's; the clock is the host's\n",
+            "note: the machine's name inside is the host's: another one needs namespaces\n",
+        ];
+        assert!(named.iter().all(|words| run.err.contains(words)), "{run:?}");
     }
 }

@@ -361,7 +361,7 @@ fn mistakes_are_told_before_anything_starts() {
             .refused(125, &["without namespaces no process can receive the system calls"]);
         let run = told(&place, &[&in_place[..], &["--best-effort"]].concat(), &["date", "+%Y"]);
         assert_ne!(run.ok(), "2040", "{run:?}");
-        assert!(run.err.contains("that the policy asks about or answers fail with EPERM"), "{run:?}");
+        assert!(run.err.contains("so the clock is the host's\n"), "{run:?}");
         // A call that the policy denies stays denied.
         profile(&place, "\"2040-01-01\"", "[syscalls]\ndeny = [\"time\"]");
         let line = "print(call(l.syscall, 201, None)[:2], time.gmtime(time.time()).tm_year)";

@@ -111,9 +111,12 @@ impl Answered {
             }
         }
         if isolation == Isolation::InPlace && out.is_brokered() {
-            let reason = "without namespaces no process can receive the system calls";
-            demands.give_up(Guarantee::CallsAnswered, reason, notes, || {
-                format!("calls that the policy asks about or answers fail with EPERM: {reason}")
+            let reason = format!(
+                "without namespaces no process can receive the system calls, so {}",
+                out.unanswered().join("; ")
+            );
+            demands.give_up(Guarantee::CallsAnswered, &reason, notes, || {
+                format!("calls aren't answered as the policy says: {reason}")
             })?;
             // No user can allow the call, so it is refused. A call with a stated result isn't made either.
             for (_, rule) in out.rules.iter_mut().filter(|(_, rule)| rule.action == Action::Notify) {
@@ -122,7 +125,28 @@ impl Answered {
             (out.calls, out.opens, out.release, out.processors) = (Vec::new(), Vec::new(), None, None);
             out.start = None;
         }
+        let is_named = || policy.hostname().is_some_and(|name| name.origin.layer != Layer::BuiltIn);
+        if isolation == Isolation::InPlace && is_named() {
+            notes
+                .push(Cow::Borrowed("the machine's name inside is the host's: another one needs namespaces"));
+        }
         Ok(out)
+    }
+
+    /// What programs get where no broker runs, for each answer that needs one.
+    fn unanswered(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for (call, _) in self.rules.iter().filter(|(_, rule)| rule.action == Action::Notify) {
+            let words = format!("{} fails with EPERM", call.name());
+            if !all.contains(&words) {
+                all.push(words);
+            }
+        }
+        all.extend(self.opens.iter().map(|open| format!("opening {} opens that file", open.path)));
+        all.extend(self.release.iter().map(|_| "the kernel's release is the host's".to_owned()));
+        all.extend(self.processors.iter().map(|_| "the number of processors is the host's".to_owned()));
+        all.extend(self.start.iter().map(|_| "the clock is the host's".to_owned()));
+        all
     }
 
     fn call(&mut self, call: Syscall, rule: Rule, given: ReplyAction) {
