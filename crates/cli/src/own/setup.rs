@@ -27,7 +27,7 @@ pub(super) fn extended(mut installation: Installation, program: &Program<'_>) ->
         let path = word(program.path);
         installation.update.push(format!("{path} setup --yes   # renews the copy {}", word(copy)));
     }
-    if !traces.is_empty() && !copy.is_some_and(|copy| copy == program.path) {
+    if !traces.is_empty() && copy.is_none_or(|copy| copy != program.path) {
         let what: Vec<String> = traces.iter().map(words).collect();
         installation.remove.insert(0, format!("{}   # removes {}", undo(program), what.join(", ")));
     }
