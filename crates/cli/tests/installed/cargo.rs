@@ -146,7 +146,10 @@ fn installs_the_package_itself() {
         .arg(root().join("crates/cli"))
         .arg("--root")
         .arg(place.home.join("root"))
-        .env("CARGO_TARGET_DIR", place.home.join("target"));
+        .env("CARGO_TARGET_DIR", place.home.join("target"))
+        // It would ask the index whether a crate has been withdrawn. The crates are those of the tested program, so they
+        // are here.
+        .env("CARGO_NET_OFFLINE", "true");
     for variable in ["RUSTC_WORKSPACE_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"] {
         command.env_remove(variable);
     }
