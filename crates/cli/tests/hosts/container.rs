@@ -71,9 +71,14 @@ const READ_ONLY: [&str; 5] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys",
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rules {
+    by_argument: Vec<Tested>,
+    without_admin: Vec<Tested>,
     allowed: String,
     by_capability: BTreeMap<String, String>,
 }
+
+/// A call, the index of an argument, how that is compared, and with what.
+type Tested = (String, u32, String, u64);
 
 /// Writes `config.json`.
 pub(super) fn write(
@@ -161,18 +166,16 @@ fn docker(capabilities: &[String]) -> Value {
             all.push(allow(words(names), json!([])));
         }
     }
-    // No virtual machine's sockets.
-    all.push(allow(words("socket"), json!([{"index": 0, "value": 40, "op": "SCMP_CMP_NE"}])));
-    for value in [0_u64, 8, 0x2_0000, 0x2_0008, 0xffff_ffff] {
-        all.push(allow(words("personality"), json!([{"index": 0, "value": value, "op": "SCMP_CMP_EQ"}])));
-    }
+    let mut tests = rules.by_argument;
     if !has("CAP_SYS_ADMIN") {
-        // Threads and processes, without new namespaces. The C library goes on with `clone` where `clone3` isn't there.
-        all.push(allow(
-            words("clone"),
-            json!([{"index": 0, "value": 0x7e02_0000, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]),
-        ));
+        tests.extend(rules.without_admin);
+        // The C library goes on with `clone`.
         all.push(json!({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}));
+    }
+    for (call, index, comparison, value) in tests {
+        let test =
+            json!([{"index": index, "value": value, "valueTwo": 0, "op": format!("SCMP_CMP_{comparison}")}]);
+        all.push(allow(vec![call], test));
     }
     json!({"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": 1, "syscalls": all})
 }

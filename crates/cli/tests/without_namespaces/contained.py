@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs a command under a filter that refuses what Docker's default profile refuses a container without capabilities:
-`contained.py COMMAND…`. The source is `profiles/seccomp/default.json` of moby (Apache-2.0)."""
+`contained.py COMMAND…`. The source is that of `hosts/docker.toml`."""
 
 import ctypes
 import errno
@@ -19,9 +19,12 @@ CALLS = {
     "bpf": (321, 280), "perf_event_open": (298, 241), "keyctl": (250, 219), "userfaultfd": (323, 282),
     "open_by_handle_at": (304, 265), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
     "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
-    "pidfd_getfd": (438, 438), "chroot": (161, 51),
+    "pidfd_getfd": (438, 438), "chroot": (161, 51), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
 }
 CLONE, CLONE3 = (56, 220), 435
+# AF_ALG and AF_VSOCK
+SOCKET, FAMILIES = (41, 198), (38, 40)
 COLUMN = {"x86_64": 0, "aarch64": 1}[platform.machine()]
 
 
@@ -35,6 +38,11 @@ for numbers in CALLS.values():
 program += [
     instruction(EQUAL, CLONE3, 0, 1),
     instruction(RETURN, ERRNO | errno.ENOSYS),
+    instruction(EQUAL, SOCKET[COLUMN], 0, 5),
+    instruction(LOAD, 16),
+    *(instruction(EQUAL, family, 1 - which, which) for which, family in enumerate(FAMILIES)),
+    instruction(RETURN, ERRNO | errno.EPERM),
+    instruction(RETURN, ALLOW),
     instruction(EQUAL, CLONE[COLUMN], 0, 4),
     instruction(LOAD, 16),
     instruction(AND, NAMESPACES),
