@@ -16,11 +16,16 @@ import subprocess
 import sys
 import uuid
 
+sys.dont_write_bytecode = True
+import machine
+
 # A crate that compiles a C library: the library, its licence, and the header that states its version.
 BUNDLED = {
     "libsqlite3-sys": ("sqlite", "blessing", "sqlite3/sqlite3.h", r'#define SQLITE_VERSION\s+"([^"]+)"'),
     "libbpf-sys": ("libbpf", "LGPL-2.1-only OR BSD-2-Clause", "libbpf/src/libbpf_version.h", r"LIBBPF_(?:MAJOR|MINOR)_VERSION (\d+)"),
 }
+TERMS = {library: terms for library, terms, _header, _pattern in BUNDLED.values()}
+TERMS.update({"rust-std": "MIT OR Apache-2.0", "musl": "MIT"})
 
 
 def run(*words, cwd):
@@ -61,14 +66,41 @@ def musl(libraries):
         return re.search(rb"\x00(1\.\d+\.\d+)\x00", file.read()).group(1).decode()
 
 
+def target_of(binary, root):
+    """Rust's target for which a program was built."""
+    host = re.search(r"^host: (\S+)$", run("rustc", "-vV", cwd=root), re.M).group(1)
+    # A static program may be for another machine.
+    return f"{machine.of(binary)}-unknown-linux-musl" if is_static(binary) else host
+
+
+def described(root, target):
+    """What cargo knows of each crate, by name and version."""
+    metadata = json.loads(run("cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target, cwd=root))
+    return {(one["name"], one["version"]): one for one in metadata["packages"]}
+
+
+def bundled(name, directory):
+    """The C libraries that a crate brings, with their versions."""
+    if name not in BUNDLED:
+        return []
+    library, _terms, header, pattern = BUNDLED[name]
+    with open(os.path.join(directory, header), encoding="utf-8") as file:
+        return [(library, ".".join(re.findall(pattern, file.read())))]
+
+
+def runtime(root, target):
+    """What every program for the target has in it, with the versions."""
+    found = [("rust-std", run("rustc", "--version", cwd=root).split()[1])]
+    if target.endswith("-musl"):
+        found.append(("musl", musl(run("rustc", "--print", "target-libdir", "--target", target, cwd=root).strip())))
+    return found
+
+
 def main():
     package, binary = sys.argv[1:]
     root = os.environ["PACKAGE_ROOT"]
-    host = re.search(r"^host: (\S+)$", run("rustc", "-vV", cwd=root), re.M).group(1)
-    target = host.replace("-gnu", "-musl") if is_static(binary) else host
-    uses = tree(root, package, target)
-    metadata = json.loads(run("cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target, cwd=root))
-    described = {(one["name"], one["version"]): one for one in metadata["packages"]}
+    target = target_of(binary, root)
+    uses, crates = tree(root, package, target), described(root, target)
     # Python before 3.11 reads no TOML. Cargo writes this file itself, in this order.
     with open(os.path.join(root, "Cargo.lock"), encoding="utf-8") as file:
         found = re.findall(r'name = "(.+)"\nversion = "(.+)"\n(?:source = .+\n)?(?:checksum = "(.+)")?', file.read())
@@ -80,7 +112,7 @@ def main():
     components, dependencies = [], []
     for crate in sorted(uses):
         name, version = crate
-        about = described[crate]
+        about = crates[crate]
         depends = sorted(purl(one) for one in uses[crate])
         component = {"type": "library", "bom-ref": purl(crate), "name": name, "version": version}
         if locked[crate]:
@@ -89,22 +121,16 @@ def main():
         component["licenses"] = licence(about["license"])
         if about["repository"]:
             component["externalReferences"] = [{"type": "vcs", "url": about["repository"]}]
-        bundled = []
-        if name in BUNDLED:
-            library, terms, header, pattern = BUNDLED[name]
-            with open(os.path.join(os.path.dirname(about["manifest_path"]), header), encoding="utf-8") as file:
-                bundled.append((library, terms, ".".join(re.findall(pattern, file.read()))))
+        libraries = bundled(name, os.path.dirname(about["manifest_path"]))
         if name != package:
             components.append(component)
         else:
             own = {**component, "type": "application"}
-            bundled = [("rust-std", "MIT OR Apache-2.0", run("rustc", "--version", cwd=root).split()[1])]
-            if target.endswith("-musl"):
-                bundled.append(("musl", "MIT", musl(run("rustc", "--print", "target-libdir", "--target", target, cwd=root).strip())))
-        for library, terms, of in bundled:
+            libraries = libraries + runtime(root, target)
+        for library, of in libraries:
             reference = f"pkg:generic/{library}@{of}"
             component = {"type": "library", "bom-ref": reference, "name": library, "version": of, "purl": reference}
-            components.append({**component, "licenses": licence(terms)})
+            components.append({**component, "licenses": licence(TERMS[library])})
             dependencies.append({"ref": reference})
             depends.append(reference)
         dependencies.append({"ref": purl(crate), "dependsOn": sorted(depends)})
@@ -130,4 +156,5 @@ def main():
     sys.stdout.write("\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

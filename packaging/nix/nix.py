@@ -17,6 +17,7 @@ import tarfile
 ROOT = pathlib.Path(os.environ["PACKAGE_ROOT"])
 sys.path.insert(0, str(ROOT / "packaging"))
 sys.dont_write_bytecode = True
+import licences
 import machine
 
 VERSION, OUTPUT = os.environ["PACKAGE_VERSION"], pathlib.Path(os.environ["PACKAGE_OUTPUT"])
@@ -58,10 +59,13 @@ def flake(text):
 
 program = pathlib.Path(os.environ["PACKAGE_BINARIES"]) / "palisade"
 target = f"{machine.of(program)}-linux"
-licences = {name: file((ROOT / name).read_bytes()) for name in LICENCES}
+documents = {name: file((ROOT / name).read_bytes()) for name in LICENCES}
+# The licences of the code of others.
+others = gzip.compress(licences.text("palisade-cli", program).encode(), compresslevel=9, mtime=0)
+documents["licences.txt.gz"] = file(others)
 tree = directory({
     "bin": directory({"palisade": file(program.read_bytes(), executable=True)}),
-    "share": directory({"doc": directory({"palisade": directory(licences)})}),
+    "share": directory({"doc": directory({"palisade": directory(documents)})}),
 })
 archive = word("nix-archive-1") + tree
 name = f"palisade-{VERSION}-{target}.nar.xz"

@@ -11,9 +11,12 @@ import tarfile
 ROOT = pathlib.Path(os.environ["PACKAGE_ROOT"])
 sys.path.insert(0, str(ROOT / "packaging"))
 sys.dont_write_bytecode = True
+import licences
 import machine
 
 LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
+# The licences of the code of others, in the packages with a program.
+OTHERS = "licences.txt.gz"
 # Node's name of each machine.
 MACHINES = {"x86_64": "x64", "aarch64": "arm64"}
 VERSION, PUBLISHED = os.environ["PACKAGE_VERSION"], os.environ["PUBLISHED"]
@@ -64,8 +67,9 @@ def platform(directory, expected=None):
     name = f"{SCOPE}/linux-{cpu}"
     # No field `libc`: a static program runs with each, and package managers that guess wrong would leave it out.
     # Yarn keeps packages packed, and a packed program can't be executed: `preferUnplugged`.
-    about = manifest(name, {"os": ["linux"], "cpu": [cpu], "files": ["bin/palisade"], "preferUnplugged": True})
-    pack(name, about, {"bin/palisade": (program.read_bytes(), 0o755)})
+    about = manifest(name, {"os": ["linux"], "cpu": [cpu], "files": ["bin/palisade", OTHERS], "preferUnplugged": True})
+    others = gzip.compress(licences.text("palisade-cli", program).encode(), compresslevel=9, mtime=0)
+    pack(name, about, {"bin/palisade": (program.read_bytes(), 0o755), OTHERS: (others, 0o644)})
     return name
 
 

@@ -15,11 +15,14 @@ import zipfile
 ROOT = pathlib.Path(os.environ["PACKAGE_ROOT"])
 sys.path.insert(0, str(ROOT / "packaging"))
 sys.dont_write_bytecode = True
+import licences
 import machine
 
 # A static program runs with any C library. Installers take a wheel that says manylinux or musllinux.
 LIBRARIES = ("manylinux_2_17", "musllinux_1_1")
 LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
+# The licences of the code of others. A wheel packs it, and its format wants texts.
+OTHERS = "licences.txt"
 # The oldest time that a zip archive can state.
 OLDEST = 315532800
 
@@ -45,7 +48,7 @@ def wheel(program, target):
         f"Version: {version}\n",
         f"Summary: {os.environ['SUMMARY']}\n",
         f"License-Expression: {licence}\n",
-        *(f"License-File: {file}\n" for file in LICENCES),
+        *(f"License-File: {file}\n" for file in (*LICENCES, OTHERS)),
         f"Project-URL: Source, {repository}\n",
         "Classifier: Operating System :: POSIX :: Linux\n",
         "Classifier: Topic :: Security\n",
@@ -59,6 +62,7 @@ def wheel(program, target):
         f"{info}/METADATA": (metadata.encode(), 0o644),
         f"{info}/WHEEL": (about.encode(), 0o644),
         **{f"{info}/licenses/{file}": ((ROOT / file).read_bytes(), 0o644) for file in LICENCES},
+        f"{info}/licenses/{OTHERS}": (licences.text("palisade-cli", program).encode(), 0o644),
     }
     record = "".join(f"{path},sha256={digest(content)},{len(content)}\n" for path, (content, _mode) in files.items())
     files[f"{info}/RECORD"] = ((record + f"{info}/RECORD,,\n").encode(), 0o644)

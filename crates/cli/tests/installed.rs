@@ -7,6 +7,7 @@
 mod action;
 mod cargo;
 mod homebrew;
+mod licences;
 mod nix;
 mod npm;
 mod system;

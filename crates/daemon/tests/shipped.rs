@@ -6,6 +6,7 @@
 mod archive;
 mod checkers;
 mod deb;
+mod licences;
 mod made;
 mod rpm;
 mod same;

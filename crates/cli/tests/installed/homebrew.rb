@@ -70,7 +70,7 @@ class Formula
     @assertions = 0
   end
 
-  { bin: "bin", man1: "share/man/man1", bash_completion: "etc/bash_completion.d",
+  { bin: "bin", doc: "share/doc/palisade", man1: "share/man/man1", bash_completion: "etc/bash_completion.d",
     zsh_completion: "share/zsh/site-functions", fish_completion: "share/fish/vendor_completions.d" }.each do |word, path|
     define_method(word) { Place.new(File.join(@cellar, path)) }
   end

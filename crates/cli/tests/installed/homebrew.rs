@@ -24,6 +24,7 @@ fn the_formula_installs_the_archive_and_its_test_passes() {
     assert_eq!(commands(&answer, "remove"), ["brew uninstall palisade"]);
     let cellar = format!("~/brew/Cellar/palisade/{CURRENT}");
     for installed in [
+        "share/doc/palisade/licences.txt.gz",
         "share/man/man1/palisade.1.gz",
         "share/man/man1/palisade-run.1.gz",
         "etc/bash_completion.d/palisade",
