@@ -222,7 +222,12 @@ fn alone(job: &Job, status: Option<ExitStatus>, took: Duration, output: &str) ->
         _ if output.lines().any(|line| line.starts_with(NOT_DECIDED)) => Verdict::NotDecided,
         _ => Verdict::Failed,
     };
-    let not_tried = output.lines().filter(|line| line.starts_with("not tried")).map(str::to_owned).collect();
+    // The first line of a test stands behind libtest's own words, which have no end before the test's result.
+    let words = |line: &str| match line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) {
+        Some((_name, words)) => words.to_owned(),
+        None => line.to_owned(),
+    };
+    let not_tried = output.lines().map(words).filter(|line| line.starts_with("not tried")).collect();
     let name = job.tests.first().map(|test| test.name.clone()).unwrap_or_default();
     TestResult { not_tried, ..TestResult::new(&name, verdict, took) }
 }
@@ -327,6 +332,8 @@ mod tests {
     fn what_was_not_tried_is_kept_with_its_reason() {
         let ended = ran("echo 'not tried: no ipv6 here' >&2; echo 'test result: ok. 1 passed;'", &["a"], 60);
         assert_eq!(ended.results[0].not_tried, ["not tried: no ipv6 here"]);
+        let first = "printf 'test a ... '; echo 'not tried: no ipv6 here' >&2; echo ok; echo 'test result: ok. 1 passed;'";
+        assert_eq!(ran(first, &["a"], 60).results[0].not_tried, ["not tried: no ipv6 here"]);
     }
 
     #[test]
