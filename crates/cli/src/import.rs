@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade import`: translates profiles of other launchers into Palisade's language.
+//! `palisade import`: translates profiles of other launchers, and settings of coding agents, into Palisade's language.
 //!
 //! The crate `palisade_import` reads and translates. This module has the options and the output.
 //!
@@ -13,7 +13,7 @@ use crate::verb::{self, Failure, NO, YES};
 use crate::{output, situation};
 use clap::{Args, ValueEnum, ValueHint};
 use palisade_import::fapolicyd::PLACE;
-use palisade_import::profile::{self, Host, Kind, Launcher, Request};
+use palisade_import::profile::{self, Agent, Host, Kind, Launcher, Request};
 use palisade_import::report::{Finding, Outcome};
 use palisade_import::target;
 use palisade_sandbox::facts::Facts;
@@ -21,7 +21,7 @@ use palisade_text::harmless;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Says in Palisade's language what a profile of another launcher says.
+/// Says in Palisade's language what a profile of another launcher, or a coding agent's settings say.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files, devices, sockets and buses that the original doesn't grant aren't granted. What can't be said
@@ -33,13 +33,14 @@ Examples:
   palisade import --from firejail /etc/firejail/firefox.profile
   palisade import --from antimony okular.toml --name okular
   palisade import --from antimony features/gtk3.toml --feature --name gtk3
+  palisade import --from claude ~/.claude/settings.json --name work     # palisade run --profile work -- …
   palisade import --from fapolicyd --dry-run     # of /etc/fapolicyd, into /etc/palisade")]
 pub(crate) struct Options {
     /// Whose language the file is in
-    #[arg(long, value_name = "LAUNCHER")]
+    #[arg(long, value_name = "PROGRAM")]
     from: From,
     /// The profile to import; of fapolicyd the directory of its files, otherwise /etc/fapolicyd
-    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath, required_if_eq_any([("from", "antimony"), ("from", "firejail")]))]
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath, required_if_eq_any(OF_ONE_FILE))]
     file: Option<PathBuf>,
     /// Where fapolicyd's rules and trust go; otherwise /etc/palisade
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["name", "output", "feature", "strict"])]
@@ -67,13 +68,31 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// A launcher whose files can be imported.
+/// Of these programs one file is imported.
+const OF_ONE_FILE: [(&str, &str); 7] = [
+    ("from", "antimony"),
+    ("from", "firejail"),
+    ("from", "greywall"),
+    ("from", "fence"),
+    ("from", "srt"),
+    ("from", "claude"),
+    ("from", "codex"),
+];
+
+/// A program whose files can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum From {
     Antimony,
     Firejail,
     Fapolicyd,
+    Greywall,
+    Fence,
+    /// sandbox-runtime
+    Srt,
+    /// Claude Code
+    Claude,
+    Codex,
 }
 
 /// The report as JSON.
@@ -95,6 +114,9 @@ struct Output<'a> {
     left_out: Vec<&'a Finding>,
     /// Programs that the profile runs on the host.
     hooks: usize,
+    /// Files that were read and belong to another user.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    of_others: Vec<String>,
 }
 
 /// Imports. Returns 0, 1 if a necessary statement is left out, 2 for an error.
@@ -102,6 +124,11 @@ pub(crate) fn run(options: &Options) -> u8 {
     let imported = match options.from {
         From::Antimony => import(options, Launcher::Antimony),
         From::Firejail => import(options, Launcher::Firejail),
+        From::Greywall => import(options, Launcher::Agent(Agent::Greywall)),
+        From::Fence => import(options, Launcher::Agent(Agent::Fence)),
+        From::Srt => import(options, Launcher::Agent(Agent::Srt)),
+        From::Claude => import(options, Launcher::Agent(Agent::Claude)),
+        From::Codex => import(options, Launcher::Agent(Agent::Codex)),
         From::Fapolicyd => {
             let into = options.into.as_deref().unwrap_or(Path::new(crate::guard::CONFIG));
             fapolicyd::import(options.file(), into, options.force, options.dry_run, options.json)
@@ -156,6 +183,7 @@ fn import(options: &Options, launcher: Launcher) -> Result<u8, Failure> {
             approximated: report.of(&[Outcome::Approximated]),
             left_out,
             hooks: report.hooks,
+            of_others: report.others.iter().map(|path| path.to_string_lossy().into_owned()).collect(),
         })?;
     } else if target.is_none() {
         verb::print(&imported.text)?;

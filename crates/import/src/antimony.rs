@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Imports Antimony's profiles and features: TOML files. Most of their keys have a counterpart in Palisade.
 //!
-//! - `tree`: the file, with lines; `variables`: `$NAME` and `~` in paths and texts
+//! - `variables`: `$NAME` and `~` in paths and texts
 //! - `program`, `files`, `bus`, `hooks`, `condition`: the parts that have rules of their own
 
 mod bus;
@@ -9,7 +9,6 @@ mod condition;
 mod files;
 mod hooks;
 mod program;
-mod tree;
 mod variables;
 
 use crate::ImportError;
@@ -18,8 +17,8 @@ use crate::draft::{Draft, Said};
 use crate::profile::Kind;
 use crate::report::At;
 use palisade_sandbox::layers::is_profile_name;
+use crate::tree::{self, Node, Value};
 use std::path::Path;
-use tree::{Node, Value};
 
 /// The level of the file that is being imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,40 +67,6 @@ pub(crate) fn import(path: &Path, text: &str, kind: Kind, draft: &mut Draft) -> 
     }
     importer.level(entries);
     Ok(())
-}
-
-impl Node {
-    fn text(&self) -> Option<&str> {
-        match &self.value {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    fn flag(&self) -> Option<bool> {
-        match self.value {
-            Value::Flag(flag) => Some(flag),
-            _ => None,
-        }
-    }
-
-    fn at(&self) -> At {
-        At::line(self.line)
-    }
-
-    /// The value as reports quote it.
-    fn quoted(&self) -> String {
-        match &self.value {
-            Value::Text(text) => format!("{text:?}"),
-            Value::Flag(flag) => flag.to_string(),
-            Value::Number(number) => number.to_string(),
-            Value::List(list) => {
-                format!("[{}]", list.iter().map(Self::quoted).collect::<Vec<_>>().join(", "))
-            }
-            Value::Table(_) => "{…}".to_owned(),
-            Value::Other => "…".to_owned(),
-        }
-    }
 }
 
 const NO_TEXT: &str = "Antimony expects a text here";

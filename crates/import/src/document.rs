@@ -8,10 +8,11 @@ use crate::text;
 use std::fmt::Write;
 
 /// The sections as they are written, after the top of the file.
-const ORDER: [&str; 17] = [
+const ORDER: [&str; 18] = [
     "",
     "program",
     "closure",
+    "default",
     "filesystem",
     "devices",
     "home",

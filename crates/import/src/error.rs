@@ -66,6 +66,48 @@ pub enum ImportError {
         /// What is wrong there.
         message: String,
     },
+    /// The file isn't what its agent reads.
+    #[error("can't import {path:?}: line {line}, column {column}: {message}")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where.
+        line: usize,
+        /// Where in the line, in characters.
+        column: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// The file builds on settings that are a part of the program.
+    #[error("can't import {path:?}: it extends {name:?}, a template inside the program of {launcher}")]
+    Template {
+        /// The file.
+        path: PathBuf,
+        /// The template's name.
+        name: String,
+        /// The program.
+        launcher: &'static str,
+    },
+    /// The files that the file builds on have no end.
+    #[error("can't import {path:?}: it extends {name:?}: {why}")]
+    Extends {
+        /// The file.
+        path: PathBuf,
+        /// The file at which the chain can't go on.
+        name: PathBuf,
+        /// Why.
+        why: &'static str,
+    },
+    /// An agent's settings aren't a part that profiles use.
+    #[error("can't import {path:?} as a feature: settings of {launcher} describe a whole sandbox")]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// The program.
+        launcher: &'static str,
+        /// The program's name after `--from`.
+        word: &'static str,
+    },
     /// An included file doesn't exist: it isn't known what it would restrict.
     #[error("can't import what {line:?} names: there is no {name:?} in {}", looked.join(", "))]
     Missing {
@@ -152,12 +194,16 @@ impl ImportError {
             Self::Empty { .. }
             | Self::Unknown { .. }
             | Self::Syntax { .. }
+            | Self::Malformed { .. }
             | Self::Entries { .. }
             | Self::Unsaid { .. } => "syntax",
-            Self::Missing { .. } | Self::Outside { .. } | Self::Circle { .. } | Self::Includes { .. } => {
-                "include"
-            }
-            Self::Part { .. } | Self::Name { .. } => "usage",
+            Self::Missing { .. }
+            | Self::Outside { .. }
+            | Self::Circle { .. }
+            | Self::Includes { .. }
+            | Self::Template { .. }
+            | Self::Extends { .. } => "include",
+            Self::Part { .. } | Self::Settings { .. } | Self::Name { .. } => "usage",
             Self::Exists { .. } => "exists",
             Self::Write { .. } => "write",
         }
@@ -180,7 +226,7 @@ impl ImportError {
             Self::Unknown { launcher, .. } => {
                 format!("remove it from a copy, and import the copy: {launcher} refuses it, too")
             }
-            Self::Syntax { path, line, .. } => format!("sed -n {line}p {}", word(path)),
+            Self::Syntax { path, line, .. } | Self::Malformed { path, line, .. } => format!("sed -n {line}p {}", word(path)),
             Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", word(path)),
             Self::Missing { .. } => match palisade_sandbox::error::packages::install("firejail-profiles") {
                 Some(install) => format!("{install}   # or put the file beside the profile"),
@@ -188,6 +234,16 @@ impl ImportError {
             },
             Self::Outside { path, .. } => {
                 format!("cp {} .   # beside the profile, and name it without directories", word(path))
+            }
+            Self::Template { path, launcher: "Fence", .. } => {
+                format!("fence config show --settings {} >whole.json   # and import that", word(path))
+            }
+            Self::Template { .. } => {
+                "write the template's settings into a copy in place of `extends`, and import the copy".to_owned()
+            }
+            Self::Extends { path, .. } => format!("grep -n extends {}", word(path)),
+            Self::Settings { path, word: from, .. } => {
+                format!("palisade import --from {from} {}", word(path))
             }
             Self::Part { path } => format!("palisade import --from firejail {}", word(path)),
             Self::Name { .. } => "palisade import --name NAME …".to_owned(),

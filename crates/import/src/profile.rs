@@ -5,7 +5,8 @@ use crate::document::Value;
 use crate::draft::Draft;
 use crate::error::ImportError;
 use crate::report::Report;
-use crate::{antimony, firejail, source, text};
+use crate::{agents, antimony, firejail, source, text};
+pub use crate::agents::Agent;
 use palisade_policy::Layer;
 use palisade_sandbox::layers::is_profile_name;
 use serde::Serialize;
@@ -21,6 +22,8 @@ pub enum Launcher {
     Antimony,
     /// Its profiles are lines.
     Firejail,
+    /// A coding agent, or a sandbox for agents.
+    Agent(Agent),
 }
 
 impl Launcher {
@@ -29,6 +32,7 @@ impl Launcher {
         match self {
             Self::Antimony => "Antimony",
             Self::Firejail => "Firejail",
+            Self::Agent(agent) => agent.name(),
         }
     }
 }
@@ -101,8 +105,10 @@ pub fn name(file: &Path, asked: Option<&str>) -> Result<String, ImportError> {
 /// would refuse the result.
 pub fn import(request: &Request<'_>) -> Result<Imported, ImportError> {
     let &Request { launcher, file, kind, name, host } = request;
-    let content = source::read(file)?;
+    let read = source::read(file)?;
+    let content = read.text;
     let mut draft = Draft::default();
+    draft.report.read(file, read.owner, host.uid);
     let base = file.file_name().unwrap_or_default().to_string_lossy();
     let header = &mut draft.document.header;
     header.push(format!(
@@ -112,6 +118,11 @@ pub fn import(request: &Request<'_>) -> Result<Imported, ImportError> {
     draft.table("").text("name", name);
     match launcher {
         Launcher::Antimony => antimony::import(file, &content, kind, &mut draft)?,
+        Launcher::Agent(agent) if kind == Kind::Feature => {
+            let (launcher, word) = (agent.name(), agent.word());
+            return Err(ImportError::Settings { path: file.to_owned(), launcher, word });
+        }
+        Launcher::Agent(agent) => agents::import(agent, file, &content, &host, &mut draft)?,
         Launcher::Firejail if kind == Kind::Feature => {
             return Err(ImportError::Part { path: file.to_owned() });
         }

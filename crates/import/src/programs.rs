@@ -37,6 +37,18 @@ pub(crate) fn like(name: &str) -> Vec<String> {
     paths
 }
 
+/// The paths of all programs with this name. A directory that is a link to another one isn't looked at twice.
+pub(crate) fn every(name: &str) -> Vec<String> {
+    if name.is_empty() || name.contains('/') || name.contains(char::is_control) {
+        return Vec::new();
+    }
+    let directories = DIRECTORIES.iter().filter(|directory| {
+        Path::new(directory).symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
+    });
+    let paths = directories.map(|directory| format!("{directory}/{name}"));
+    paths.filter(|path| Path::new(path).symlink_metadata().is_ok()).collect()
+}
+
 /// Whether a program is a script.
 pub(crate) fn is_script(path: &str) -> bool {
     let mut begin = [0; 2];

@@ -2,6 +2,7 @@
 //! What became of each statement of a foreign file.
 
 use serde::Serialize;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// How much of a statement is quoted.
@@ -92,9 +93,18 @@ pub struct Report {
     pub unknown: Vec<Finding>,
     /// How many programs run on the host, around the sandbox.
     pub hooks: usize,
+    /// The files that were read and belong to another user, who isn't root either.
+    pub others: Vec<PathBuf>,
 }
 
 impl Report {
+    /// Notes to whom a file belongs.
+    pub(crate) fn read(&mut self, file: &Path, owner: u32, user: u32) {
+        if owner != user && owner != 0 {
+            self.others.push(file.to_owned());
+        }
+    }
+
     /// The statements with one of these outcomes, in the file's order.
     pub fn of(&self, kinds: &[Outcome]) -> Vec<&Finding> {
         self.findings.iter().filter(|finding| kinds.contains(&finding.outcome)).collect()

@@ -4,17 +4,24 @@
 use crate::ImportError;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// The largest file that is read.
 pub(crate) const LARGEST: u64 = 1 << 20;
 
-/// A file's text.
+/// What was read.
+pub(crate) struct Source {
+    pub(crate) text: String,
+    /// The number of the user to whom the file belongs.
+    pub(crate) owner: u32,
+}
+
+/// A file's text, and its owner. A link is followed.
 ///
 /// # Errors
 /// When it can't be read, is no regular file, too large, or not UTF-8.
-pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
+pub(crate) fn read(path: &Path) -> Result<Source, ImportError> {
     let failed = |source| ImportError::Read { path: path.to_owned(), source };
     // Opening a pipe without a writer would block.
     let flags = rustix::fs::OFlags::NONBLOCK.union(rustix::fs::OFlags::NOCTTY);
@@ -35,8 +42,9 @@ pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
     if content.len() as u64 > LARGEST {
         return Err(too_large());
     }
-    String::from_utf8(content).map_err(|error| ImportError::NotText {
+    let text = String::from_utf8(content).map_err(|error| ImportError::NotText {
         path: path.to_owned(),
         valid: error.utf8_error().valid_up_to(),
-    })
+    })?;
+    Ok(Source { text, owner: metadata.uid() })
 }

@@ -45,6 +45,12 @@ pub(super) fn words(report: &Report, file: &str) -> String {
             counted(report.hooks, "program")
         ));
     }
+    for path in &report.others {
+        lines.push(format!(
+            "palisade: note: {} belongs to another user: read the profile before you use it",
+            path.display()
+        ));
+    }
     let lines = lines.iter().map(|line| harmless(line) + "\n");
     lines.collect()
 }

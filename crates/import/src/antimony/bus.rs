@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Imports statements about the message buses.
 
-use super::tree::{Node, Value};
+use crate::tree::{Node, Value};
 use super::{Importer, NO_FLAG, place, variables};
 use crate::text::{is_bus_name, is_rule};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Imports statements about files, libraries and the home.
 
-use super::tree::{Node, Value};
+use crate::tree::{Node, Value};
 use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, Place, UNSAYABLE, place, variables};
 use crate::document::Value as Written;
 use crate::draft::Draft;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Imports the programs that run around the sandbox.
 
-use super::tree::{Node, Value};
+use crate::tree::{Node, Value};
 use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, UNSAYABLE, place, variables};
 use crate::document::Table;
 use crate::draft::Draft;

@@ -294,7 +294,7 @@ pub(super) fn directories(home: &Path, config: &Path) -> Vec<(String, String)> {
         ("${TEMPLATES}", "XDG_TEMPLATES_DIR", "Templates"),
         ("${VIDEOS}", "XDG_VIDEOS_DIR", "Videos"),
     ];
-    let file = crate::source::read(&config.join("user-dirs.dirs")).unwrap_or_default();
+    let file = crate::source::read(&config.join("user-dirs.dirs")).map(|read| read.text).unwrap_or_default();
     let told = |variable: &str| {
         let line = file.lines().map(str::trim).find(|line| line.starts_with(&format!("{variable}=\"")))?;
         let value = line.split('"').nth(1)?;

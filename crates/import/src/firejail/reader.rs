@@ -151,7 +151,7 @@ impl Reader<'_, '_, '_> {
         if base == "disable-devel.inc" && self.profile.switches.contains("allow-debuggers") {
             return Ok(());
         }
-        let text = source::read(&real)?;
+        let text = source::read(&real)?.text;
         self.text += text.len();
         if self.text > MOST_TEXT {
             return Err(ImportError::Includes { line: place() });
