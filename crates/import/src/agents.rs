@@ -142,7 +142,8 @@ impl Importer<'_> {
         let header = &mut self.draft.document.header;
         header.push("To use it: palisade run --profile NAME -- COMMAND".to_owned());
         header.push(
-            "The sandbox has a /tmp, a /run and a /dev of its own, and its variables hold no secrets.".to_owned(),
+            "The sandbox has a /tmp, a /run and a /dev of its own, and its variables hold no secrets."
+                .to_owned(),
         );
     }
 

@@ -16,8 +16,8 @@ use crate::document::Value as Written;
 use crate::draft::{Draft, Said};
 use crate::profile::Kind;
 use crate::report::At;
-use palisade_sandbox::layers::is_profile_name;
 use crate::tree::{self, Node, Value};
+use palisade_sandbox::layers::is_profile_name;
 use std::path::Path;
 
 /// The level of the file that is being imported.

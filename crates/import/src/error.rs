@@ -226,7 +226,9 @@ impl ImportError {
             Self::Unknown { launcher, .. } => {
                 format!("remove it from a copy, and import the copy: {launcher} refuses it, too")
             }
-            Self::Syntax { path, line, .. } | Self::Malformed { path, line, .. } => format!("sed -n {line}p {}", word(path)),
+            Self::Syntax { path, line, .. } | Self::Malformed { path, line, .. } => {
+                format!("sed -n {line}p {}", word(path))
+            }
             Self::Read { path, .. } | Self::NotFile { path } => format!("ls -l {}", word(path)),
             Self::Missing { .. } => match palisade_sandbox::error::packages::install("firejail-profiles") {
                 Some(install) => format!("{install}   # or put the file beside the profile"),
@@ -239,7 +241,8 @@ impl ImportError {
                 format!("fence config show --settings {} >whole.json   # and import that", word(path))
             }
             Self::Template { .. } => {
-                "write the template's settings into a copy in place of `extends`, and import the copy".to_owned()
+                "write the template's settings into a copy in place of `extends`, and import the copy"
+                    .to_owned()
             }
             Self::Extends { path, .. } => format!("grep -n extends {}", word(path)),
             Self::Settings { path, word: from, .. } => {

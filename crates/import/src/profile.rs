@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Translates a file of another launcher to the text of a profile or a feature.
 
+pub use crate::agents::Agent;
 use crate::document::Value;
 use crate::draft::Draft;
 use crate::error::ImportError;
 use crate::report::Report;
 use crate::{agents, antimony, firejail, source, text};
-pub use crate::agents::Agent;
 use palisade_policy::Layer;
 use palisade_sandbox::layers::is_profile_name;
 use serde::Serialize;

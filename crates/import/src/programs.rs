@@ -42,9 +42,9 @@ pub(crate) fn every(name: &str) -> Vec<String> {
     if name.is_empty() || name.contains('/') || name.contains(char::is_control) {
         return Vec::new();
     }
-    let directories = DIRECTORIES.iter().filter(|directory| {
-        Path::new(directory).symlink_metadata().is_ok_and(|metadata| metadata.is_dir())
-    });
+    let directories = DIRECTORIES
+        .iter()
+        .filter(|directory| Path::new(directory).symlink_metadata().is_ok_and(|metadata| metadata.is_dir()));
     let paths = directories.map(|directory| format!("{directory}/{name}"));
     paths.filter(|path| Path::new(path).symlink_metadata().is_ok()).collect()
 }

@@ -111,7 +111,6 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-
     fn table(&self, table: &DeTable<'_>) -> Value {
         let mut entries: Vec<(usize, String, Node)> = table
             .iter()

@@ -91,7 +91,8 @@ const AGENT: &[&str] = &[
 
 const APPROVALS: &str = "a sandbox asks about hosts only: what the profile doesn't allow is refused";
 const OLDER: &str = "`sandbox_mode` counts instead, as in Codex";
-const SHELL: &str = "Palisade starts the command itself, and no shell's start-up file decides about variables";
+const SHELL: &str =
+    "Palisade starts the command itself, and no shell's start-up file decides about variables";
 const OWN_TMP: &str = "the sandbox has a /tmp of its own, which is empty at each start";
 
 /// The names of a writable directory that Codex keeps as they are.
@@ -135,9 +136,11 @@ impl Importer<'_> {
                 }
                 "shell_environment_policy" => self.variables_of_codex(node)?,
                 "features" => self.features(node)?,
-                "profile" => {
-                    self.not_kept(node, key, "another profile of settings may restrict more: import its values")
-                }
+                "profile" => self.not_kept(
+                    node,
+                    key,
+                    "another profile of settings may restrict more: import its values",
+                ),
                 key if AGENT.contains(&key) || key.starts_with("experimental_") => {
                     self.left_out(node, key, OWN);
                 }
@@ -285,7 +288,9 @@ impl Importer<'_> {
                             self.taken();
                             continue;
                         }
-                        "core" => &["HOME", "LOGNAME", "PATH", "SHELL", "USER", "USERNAME", "TMPDIR", "TEMP", "TMP"],
+                        "core" => {
+                            &["HOME", "LOGNAME", "PATH", "SHELL", "USER", "USERNAME", "TMPDIR", "TEMP", "TMP"]
+                        }
                         "none" => &[],
                         _ => return Err(self.wrong(node, &name, "\"all\", \"core\" or \"none\"")),
                     };

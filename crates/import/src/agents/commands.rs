@@ -9,7 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const ALLOWED: &str = "every command may run: what it reaches is restricted, not its words";
-const WORDS: &str = "Palisade doesn't refuse commands by their words: refuse the file or the host that the command needs";
+const WORDS: &str =
+    "Palisade doesn't refuse commands by their words: refuse the file or the host that the command needs";
 const PROGRAM: &str = "the program can't be executed at its path; a copy of it could be";
 const SHARED: &str = "this program isn't a file of its own: refusing it would refuse others, too";
 const ABSENT: &str = "this host has no such program; one that is installed later isn't refused";

@@ -49,7 +49,9 @@ impl Importer<'_> {
     /// The file that a part builds on. `Some(None)`: the program's default settings, and the user has none.
     fn extended(&mut self, part: &Part) -> Result<Option<Option<PathBuf>>, ImportError> {
         let entries = self.table(&part.root, "the file")?;
-        let Some((_key, node)) = entries.iter().find(|(key, _node)| key == "extends") else { return Ok(None) };
+        let Some((_key, node)) = entries.iter().find(|(key, _node)| key == "extends") else {
+            return Ok(None);
+        };
         let name = self.text(node, "extends")?;
         if name.is_empty() {
             return Ok(None);

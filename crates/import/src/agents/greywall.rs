@@ -43,7 +43,8 @@ const DNS: &str = "the proxy resolves the names";
 const SECOND: &str = "one proxy serves all connections: the one of `proxyUrl`";
 const SSH: &str = "ssh is a program as others: allow HOST:22 under [network]";
 const SSH_WORDS: &str = "Palisade doesn't see what a command does on another host";
-const DEFAULTS: &str = "the commands of the program's own list have no power inside: the sandbox has no rights on the host";
+const DEFAULTS: &str =
+    "the commands of the program's own list have no power inside: the sandbox has no rights on the host";
 
 impl Importer<'_> {
     pub(super) fn greywall(&mut self, root: &Node) -> Result<(), ImportError> {

@@ -27,8 +27,7 @@ pub(super) struct Hosts {
     pub(super) none: Option<Item>,
 }
 
-const PUBLIC: &str =
-    "hosts of the public internet, by TCP: `network.mode = \"host\"` would give the whole network of this host";
+const PUBLIC: &str = "hosts of the public internet, by TCP: `network.mode = \"host\"` would give the whole network of this host";
 const LOOPBACK: &str = "the sandbox's loopback is its own: name single ports with `reach` under [network]";
 const UNSAYABLE: &str = "Palisade's rules can't express this host";
 const COVERED: &str = "another rule of the file refuses this host, and the refusal counts";
@@ -58,7 +57,9 @@ impl Hosts {
         let mode = if reached { "filtered" } else { "none" };
         draft.set(REFUSALS, "mode", Value::Text(mode.to_owned()));
         if self.none.is_some() {
-            for item in self.allowed.iter().chain(&self.all).chain(self.ports.iter().map(|(item, _port)| item)) {
+            for item in
+                self.allowed.iter().chain(&self.all).chain(self.ports.iter().map(|(item, _port)| item))
+            {
                 draft.approximated(item.said(GRANTS, "allow"), NO_NETWORK);
             }
         }
@@ -138,7 +139,8 @@ impl Hosts {
 fn reach(port: u16, draft: &mut Draft) -> bool {
     let port = i64::from(port);
     let could = Draft::takes(REFUSALS, "reach", Value::Numbers(vec![port]));
-    let known = matches!(draft.table(REFUSALS).value("reach"), Some(Value::Numbers(ports)) if ports.contains(&port));
+    let known =
+        matches!(draft.table(REFUSALS).value("reach"), Some(Value::Numbers(ports)) if ports.contains(&port));
     if could && !known {
         draft.table(REFUSALS).number("reach", port);
     }

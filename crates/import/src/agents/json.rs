@@ -70,7 +70,7 @@ mod tests {
         let Value::Table(entries) = &read.value else { panic!("{read:?}") };
         let Value::List(list) = &entries[0].1.value else { panic!("{read:?}") };
         let places: Vec<(usize, usize)> = list.iter().map(|node| (node.line, node.column)).collect();
-        assert_eq!(places, [(3, 7), (3, 10), (4, 3)]);
+        assert_eq!(places, [(3, 8), (3, 11), (4, 3)]);
     }
 
     #[test]
@@ -81,7 +81,7 @@ mod tests {
             ("{\n  \"a\": 1, // no\n}", false, (2, 11)),
             ("{\"a\": 1,\n \"a\": 2}", true, (2, 2)),
             ("{'a': 1}", true, (1, 2)),
-            ("[1 2]", true, (1, 4)),
+            ("[1 2]", true, (1, 3)),
         ] {
             let mistake = parse(text, comments).unwrap_err();
             assert_eq!((mistake.line, mistake.column), place, "{text}: {mistake:?}");

@@ -179,9 +179,8 @@ fn is_pattern(name: &str) -> bool {
 ///
 /// Only the last `**` is ever tried again, so every list ends quickly.
 fn below(patterns: &[String], names: &[String]) -> bool {
-    let fits = |pattern: &String, name: &String| {
-        pattern == name || (!is_pattern(name) && matches(pattern, name))
-    };
+    let fits =
+        |pattern: &String, name: &String| pattern == name || (!is_pattern(name) && matches(pattern, name));
     let (mut at, mut of) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
     while let Some(pattern) = patterns.get(at) {

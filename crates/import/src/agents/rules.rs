@@ -104,7 +104,9 @@ impl Rules {
         draft.set(REFUSALS, "working_directory", Value::Flag(false));
         if let Reads::System(directories) = self.reads {
             // A path that isn't there would be a note at each launch.
-            for directory in directories.iter().filter(|directory| is_directory(directory, self.home.as_deref())) {
+            for directory in
+                directories.iter().filter(|directory| is_directory(directory, self.home.as_deref()))
+            {
                 draft.push(GRANTS, "execute", directory);
             }
         }
@@ -251,7 +253,8 @@ impl Rules {
             return draft.taken();
         }
         // A rule on a deeper path would take away what a grant above it allows.
-        if self.write.iter().any(|write| write.spot.covers(&rule.spot) && self.open(&write.spot, &rule.spot)) {
+        if self.write.iter().any(|write| write.spot.covers(&rule.spot) && self.open(&write.spot, &rule.spot))
+        {
             draft.push(GRANTS, "write", &path);
         }
         draft.taken();
@@ -259,9 +262,12 @@ impl Rules {
 
     /// Whether nothing between two places is refused.
     fn open(&self, above: &Spot, below: &Spot) -> bool {
-        let between = |rule: &Rule| rule.spot.may_cover(below) && (rule.spot.is_pattern() || !rule.spot.covers(above));
+        let between =
+            |rule: &Rule| rule.spot.may_cover(below) && (rule.spot.is_pattern() || !rule.spot.covers(above));
         !self.not_read.iter().chain(&self.not_write).any(between)
-            && above.said(false).is_some_and(|path| path != "/tmp" && path != "/" && !path.starts_with("/dev"))
+            && above
+                .said(false)
+                .is_some_and(|path| path != "/tmp" && path != "/" && !path.starts_with("/dev"))
     }
 
     fn state_socket(&self, rule: &Rule, draft: &mut Draft) {

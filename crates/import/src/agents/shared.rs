@@ -119,8 +119,8 @@ impl Importer<'_> {
                     "mask" => masked = true,
                     _ => return Err(self.wrong(value, name, "\"deny\" or \"mask\"")),
                 },
-                "injectHosts" | "extract" | "decode" | "maskClaims" | "maskDuplicates" | "onExtractNoMatch"
-                | "allowPlainHttp" => {}
+                "injectHosts" | "extract" | "decode" | "maskClaims" | "maskDuplicates"
+                | "onExtractNoMatch" | "allowPlainHttp" => {}
                 _ => self.unknown(value, &format!("{name}.{key}")),
             }
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Imports statements about the message buses.
 
-use crate::tree::{Node, Value};
 use super::{Importer, NO_FLAG, place, variables};
 use crate::text::{is_bus_name, is_rule};
+use crate::tree::{Node, Value};
 
 impl Importer<'_> {
     pub(super) fn bus(&mut self, entries: &[(String, Node)]) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Imports statements about files, libraries and the home.
 
-use crate::tree::{Node, Value};
 use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, Place, UNSAYABLE, place, variables};
 use crate::document::Value as Written;
 use crate::draft::Draft;
 use crate::text;
+use crate::tree::{Node, Value};
 use palisade_policy::word::Word;
 use std::path::Path;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Imports the programs that run around the sandbox.
 
-use crate::tree::{Node, Value};
 use super::{Importer, NO_FLAG, NO_LIST, NO_TABLE, NO_TEXT, UNSAYABLE, place, variables};
 use crate::document::Table;
 use crate::draft::Draft;
 use crate::text;
+use crate::tree::{Node, Value};
 use palisade_sandbox::layers::is_profile_name;
 
 impl Importer<'_> {

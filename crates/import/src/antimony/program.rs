@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Imports the program, the programs that it starts, and its surroundings.
 
-use crate::tree::{Node, Value};
 use super::{Importer, NO_LIST, NO_TABLE, NO_TEXT, place, variables};
 use crate::document::Value as Written;
+use crate::tree::{Node, Value};
 use crate::{programs, text};
 
 impl Importer<'_> {

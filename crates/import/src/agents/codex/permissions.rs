@@ -94,7 +94,11 @@ impl Importer<'_> {
         }
         for (name, node) in profiles {
             if !chain.iter().any(|(known, _entries)| known == name) {
-                self.left_out(node, &format!("permissions.{name}"), "`default_permissions` doesn't choose it");
+                self.left_out(
+                    node,
+                    &format!("permissions.{name}"),
+                    "`default_permissions` doesn't choose it",
+                );
             }
         }
         self.taken();
@@ -146,7 +150,12 @@ impl Importer<'_> {
         Ok(())
     }
 
-    fn state_permissions(&mut self, chosen: &Node, merged: &Merged<'_>, proxied: bool) -> Result<(), ImportError> {
+    fn state_permissions(
+        &mut self,
+        chosen: &Node,
+        merged: &Merged<'_>,
+        proxied: bool,
+    ) -> Result<(), ImportError> {
         let item = self.item(chosen, "default_permissions", ".");
         self.rules.reads = Reads::Listed;
         let mut all_hosts = None;
