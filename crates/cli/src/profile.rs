@@ -3,9 +3,11 @@
 //!
 //! - [`list`], [`show`]: reading
 //! - [`change`]: making, editing, comparing and removing the user's own
+//! - [`export`]: one file that needs no other, also in the languages of other sandboxes
 //! - [`refresh`]: plans made ahead
 
 mod change;
+mod export;
 mod list;
 mod refresh;
 mod show;
@@ -16,7 +18,6 @@ use crate::verb;
 use clap::Subcommand;
 use palisade_sandbox::layers::Sort;
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 /// What of the profiles.
 #[derive(Debug, clap::Args)]
@@ -64,14 +65,7 @@ enum What {
     /// Make the plans of profiles ahead of their next launch
     Refresh(refresh::Options),
     /// Write a profile as one file that needs no other
-    Export {
-        /// Its name
-        #[arg(value_name = "NAME")]
-        name: OsString,
-        /// Where to; otherwise to standard output
-        #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
-    },
+    Export(export::Options),
 }
 
 /// Returns the exit code: 0, 1 no, or 2 error.
@@ -86,7 +80,7 @@ pub(crate) fn run(options: &Options) -> u8 {
         What::Diff(diff) => verb::finish(diff.json, diff.run(sort)),
         What::Remove(remove) => verb::finish(false, remove.run(sort)),
         What::Refresh(options) => verb::finish(options.json, options.run()),
-        What::Export { name, output } => verb::finish(false, show::export(name, output.as_deref())),
+        What::Export(options) => verb::finish(false, options.run()),
     }
 }
 

@@ -11,6 +11,7 @@
 //! - `agents`: read the settings of coding agents and of their sandboxes
 //! - [`fapolicyd`]: imports a whole host's rules and trust, for the guard
 //! - [`calls`]: reads and writes files of system calls: Palisade's own, and seccomp profiles of containers
+//! - [`export`]: says in the language of another sandbox what a profile says
 //! - `draft`, `document`, `text`: the profile on its way to text
 //! - [`report`]: what became of each statement
 //! - `error`: why nothing is imported; `source`: reads foreign files; `tree`: their values, with lines; `pattern`, `programs`: patterns of names, and the
@@ -23,6 +24,7 @@ pub mod calls;
 mod document;
 mod draft;
 mod error;
+pub mod export;
 pub mod fapolicyd;
 mod firejail;
 mod pattern;

@@ -78,7 +78,8 @@ impl GlobPattern {
     }
 
     /// The text of the glob below the base, as a policy would state it.
-    pub(crate) fn written(&self) -> &str {
+    #[must_use]
+    pub fn written(&self) -> &str {
         &self.written
     }
 

@@ -11,7 +11,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write;
-use std::path::Path;
 
 #[derive(Serialize)]
 struct Shown {
@@ -35,7 +34,7 @@ struct Shown {
 }
 
 #[derive(Serialize)]
-struct Expanded {
+pub(super) struct Expanded {
     /// The features that are there, each after those that it needs, and what needs it.
     present: Vec<Present>,
     /// The features that are missing, and why.
@@ -50,7 +49,7 @@ struct Present {
 }
 
 impl Expanded {
-    fn of(features: &Features) -> Self {
+    pub(super) fn of(features: &Features) -> Self {
         let names = features.present.iter().filter_map(|feature| Some(feature.name.as_ref()?.value.clone()));
         let present = names
             .map(|name| Present { needed_by: features.needed_by.get(&name).cloned().flatten(), name })
@@ -68,7 +67,7 @@ impl Expanded {
     }
 
     /// As comments of a policy file.
-    fn comments(&self) -> String {
+    pub(super) fn comments(&self) -> String {
         let mut out = String::new();
         for Present { name, needed_by } in &self.present {
             let why = needed_by.as_ref().map_or_else(String::new, |by| format!(", needed by {by}"));
@@ -114,17 +113,6 @@ pub(super) fn show(sort: Sort, name: &OsStr, expanded: bool, json: bool) -> Exit
         out.extend(expanded.as_ref().map(Expanded::comments));
         out.push_str(&text);
         verb::print(&out)?;
-    }
-    Ok(YES)
-}
-
-/// Writes a profile as one file that needs no other file.
-pub(super) fn export(name: &OsStr, output: Option<&Path>) -> Exit {
-    let (whole, features) = own::whole(&mut situation::facts()?, name)?;
-    let text = format!("{}{}", Expanded::of(&features).comments(), palisade_policy::render(&whole));
-    match output {
-        None => verb::print(&text)?,
-        Some(path) => super::change::write(path, &text)?,
     }
     Ok(YES)
 }

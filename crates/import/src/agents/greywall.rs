@@ -17,7 +17,6 @@ pub(super) const SYSTEM: &[&str] = &[
     "/lib",
     "/lib64",
     "/etc",
-    "/sys",
     "/opt",
     "/nix",
     "/snap",
