@@ -7,8 +7,10 @@
 //! profile are compared with those under firejail itself.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic, in its small functions too")]
 
+mod agents;
 mod antimony;
 mod corpora;
+mod exports;
 mod files;
 mod firejail;
 mod oracle;

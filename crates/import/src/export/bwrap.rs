@@ -137,7 +137,7 @@ impl Arguments {
             Step::Information { path, .. } => {
                 self.lacks_one(inside(path), "a portal can't recognise the application");
             }
-                    }
+        }
     }
 
     fn bind(&mut self, bind: &Bind<'_>) {
