@@ -240,7 +240,8 @@ impl Arguments {
             }
         }
         for limit in &plan.limits {
-            self.lacks_one(format!("limit {} = {}", limit.resource, limit.value), "bubblewrap has no limits");
+            let what = format!("limits.{} = {}", limit_key(limit.resource), limit.value);
+            self.lacks_one(what, "bubblewrap has no limits");
         }
         for hook in &plan.lifecycle.hooks {
             let command: Vec<String> = hook.command.iter().map(ToString::to_string).collect();
@@ -249,6 +250,21 @@ impl Arguments {
         if plan.lifecycle.lock.is_some() {
             self.lacks_one("home.lock", "bubblewrap locks no home");
         }
+    }
+}
+
+/// The key of a limit by its number in the kernel's interface (`include/uapi/asm-generic/resource.h`).
+const fn limit_key(resource: u32) -> &'static str {
+    match resource {
+        0 => "cpu_time",
+        1 => "file_size",
+        3 => "stack",
+        4 => "core_size",
+        6 => "processes",
+        7 => "open_files",
+        8 => "locked_memory",
+        9 => "address_space",
+        _ => "another",
     }
 }
 
