@@ -70,7 +70,7 @@ const CASES: [Case; 6] = [
             "echo x >>out/kept/f",
             "echo x >>sub/f",
             "echo x >>~/.ssh/id",
-            "dircolors",
+            "dircolors --version",
         ],
     },
     Case {
