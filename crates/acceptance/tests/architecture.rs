@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "palisade-guard",
             "palisade-interpose",
             "palisade-scopes",
+            "palisade-settings",
             "palisade-shell",
             "palisade-sandbox",
             "palisade-network",
@@ -136,7 +137,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-network", &["palisade-event", "palisade-policy", "palisade-protocol", "palisade-sys"]),
     ("palisade-bpf", &["palisade-policy", "palisade-sys"]),
     ("palisade-interpose", &["palisade-syscall", "palisade-sys"]),
-    // ground: `sys`, `database`, `shell-syntax` and `text` are lowest, then `event`; `policy` uses its places of rules
+    // ground: `sys`, `database`, `settings`, `shell-syntax` and `text` are lowest, then `event`; `policy` uses its places of rules
     ("palisade-event", &["palisade-text"]),
     ("palisade-policy", &["palisade-event", "palisade-text"]),
     ("palisade-protocol", &["palisade-event", "palisade-text"]),
@@ -144,6 +145,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("palisade-events", &["palisade-event", "palisade-database", "palisade-text"]),
     ("palisade-database", &["palisade-text"]),
     ("palisade-http", &[]),
+    ("palisade-settings", &[]),
     ("palisade-shell-syntax", &[]),
     ("palisade-sys", &[]),
     ("palisade-text", &[]),
