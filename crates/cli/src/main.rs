@@ -21,6 +21,8 @@
 //! - [`shell`]: the user's own shell behind the shell proxy
 //! - [`syscalls`]: which system calls were learned
 //! - [`bwrap`]: bubblewrap's command line
+//! - [`agent_install`], [`mcp_wrap`], [`wrap`]: hooks of agents, wrapped servers and wrapped commands; [`hook`]: what they
+//!   start; [`kept`], [`link`], [`changed_settings`], `hook_error`: their options, links, differences and errors
 //! - [`interpose`]: a command's system calls, counted or answered in the command's own processes
 //! - [`mcp`]: answers agents about their sandbox
 //! - [`watch`]: what is refused and decided, as it happens; [`ps`]: which sandboxes run
@@ -35,12 +37,14 @@
 mod account;
 mod aftermath;
 mod agent;
+mod agent_install;
 mod asked;
 mod asking;
 mod bench;
 mod bwrap;
 mod caches;
 mod calls;
+mod changed_settings;
 mod check;
 mod completions;
 mod config;
@@ -56,11 +60,16 @@ mod explain_name;
 mod explain_path;
 mod guard;
 mod home;
+mod hook;
+mod hook_error;
 mod import;
 mod interpose;
+mod kept;
 mod learn;
+mod link;
 mod man;
 mod mcp;
+mod mcp_wrap;
 mod network;
 mod network_options;
 mod notice;
@@ -97,6 +106,7 @@ mod trace;
 mod verb;
 mod watch;
 mod why;
+mod wrap;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use palisade_package::trailer::Trailer;
@@ -152,6 +162,12 @@ enum Verb {
     Project(project::Options),
     /// List and remove what is kept of package managers and compilers for each project
     Caches(caches::Options),
+    /// Have agents that run outside run their commands in sandboxes
+    Agent(agent_install::Options),
+    /// Give the servers in an agent's configuration policies of their own
+    Mcp(mcp_wrap::Options),
+    /// Have named commands always run confined
+    Wrap(wrap::Options),
     /// Have applications' links and desktop entries start their profiles
     Desktop(desktop::Options),
     /// Make one program of an application and all that it needs
@@ -219,7 +235,11 @@ fn main() -> ExitCode {
     if let Some(code) = bwrap::shortcut(&given, begun) {
         return ExitCode::from(code);
     }
-    let arguments = arguments(given);
+    let arguments = match hook::started(&given) {
+        None => arguments(given),
+        Some(hook::Started::Launch(arguments)) => arguments,
+        Some(hook::Started::Ended(code)) => return ExitCode::from(code),
+    };
     if let Some(code) = run::shortcut(&arguments, begun) {
         return concluded(&arguments, code);
     }
@@ -366,6 +386,9 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Store(options), _) => store::run(options),
         (Verb::Project(options), _) => project::run(options),
         (Verb::Caches(options), _) => caches::run(options),
+        (Verb::Agent(options), _) => agent_install::run(options),
+        (Verb::Mcp(options), _) => mcp_wrap::run(options),
+        (Verb::Wrap(options), _) => wrap::run(options),
         (Verb::Desktop(options), _) => desktop::run(options),
         (Verb::Package(options), Some((_package, matches))) => package::run(options, matches),
         (Verb::Syscalls(options), _) => syscalls::run(options),

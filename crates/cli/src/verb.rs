@@ -2,6 +2,7 @@
 //! How a verb that reads answers: data on standard output, messages on standard error, and an exit code for yes, no or error.
 
 use crate::guard::GuardError;
+use crate::hook_error::HookError;
 use crate::output;
 use crate::run_options::RequestError;
 use crate::shell::classify::LineError;
@@ -111,6 +112,9 @@ pub(crate) enum Failure {
     /// An error of the daemon.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
+    /// A hook, a wrapped command or a wrapped server isn't made or taken away.
+    #[error(transparent)]
+    Hook(#[from] HookError),
     /// An error of the host's guard.
     #[error(transparent)]
     Guard(#[from] GuardError),
@@ -267,6 +271,7 @@ impl Failure {
             Self::Syscalls(error) => error.class(),
             Self::Line(error) => error.class(),
             Self::Daemon(error) => error.class(),
+            Self::Hook(error) => error.class(),
             Self::Guard(error) => error.class(),
             Self::History(error) => error.class(),
             Self::Page(_) => "listen",
@@ -317,6 +322,7 @@ impl Failure {
             Self::Syscalls(error) => error.hint(),
             Self::Line(error) => error.hint(),
             Self::Daemon(error) => error.hint(),
+            Self::Hook(error) => error.hint(),
             Self::Guard(error) => error.hint(),
             Self::History(error) => error.hint(),
             Self::Page(error) => error.hint(),

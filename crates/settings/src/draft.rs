@@ -56,7 +56,7 @@ pub struct Change {
     /// The text that was there before.
     replaced: String,
     /// The value of the member, or the elements.
-    value: Value,
+    pub value: Value,
 }
 
 /// What was done.
@@ -174,7 +174,12 @@ impl Draft {
         let Some((name, rest)) = missing.split_first() else { return Ok(()) };
         let nested = nested(rest, value);
         let style = self.style();
-        let (done, at, inserted) = match members.first() {
+        // The header of a table is no place for a member.
+        let has_place = |start: usize| {
+            let lead = before_on_line(&self.text, start);
+            self.format == Format::Json || lead.contains('{') || !lead.contains('[')
+        };
+        let (done, at, inserted) = match members.iter().find(|member| has_place(member.start)) {
             Some(first) => {
                 let lead = before_on_line(&self.text, first.start);
                 let (text, separator) = self.in_front(lead, &nested, style);

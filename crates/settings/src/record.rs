@@ -80,8 +80,8 @@ pub struct Entry {
 pub enum Owned {
     /// The hook of an agent.
     Agent(String),
-    /// A server's entry, by its name.
-    Server(String),
+    /// A server's entry, by the names that lead to it.
+    Server(Vec<String>),
 }
 
 /// A file with a change that is about to be made.
@@ -315,6 +315,12 @@ impl Records {
 }
 
 impl Entry {
+    /// The changes, in the order in which they were made.
+    #[must_use]
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
     /// Whether all changes are in the file's content.
     #[must_use]
     pub fn is_in(&self, draft: &Draft) -> bool {

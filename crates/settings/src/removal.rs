@@ -20,7 +20,7 @@ pub(crate) fn of_member(
     let member = members.get(index)?;
     let lead = before_on_line(text, member.start);
     if format == Format::Toml && !lead.contains('{') && text.get(object.span.clone())?.get(..1) != Some("{") {
-        return Some(vec![whole_line(text, member.start - lead.len(), member.value.span.end)]);
+        return Some(one(whole_line(text, member.start - lead.len(), member.value.span.end)));
     }
     let spans: Vec<Range<usize>> = members.iter().map(|member| member.start..member.value.span.end).collect();
     Some(of_parts(text, &object.span, &spans, index..index + 1))
@@ -30,6 +30,10 @@ pub(crate) fn of_member(
 pub(crate) fn of_elements(text: &str, array: &Node, elements: &[Node], which: Range<usize>) -> Ranges {
     let spans: Vec<Range<usize>> = elements.iter().map(|element| element.span.clone()).collect();
     of_parts(text, &array.span, &spans, which)
+}
+
+fn one(range: Range<usize>) -> Ranges {
+    std::iter::once(range).collect()
 }
 
 /// A line of TOML, with its end.
@@ -47,7 +51,7 @@ fn of_parts(text: &str, outer: &Range<usize>, parts: &[Range<usize>], which: Ran
     if which.end < parts.len() {
         // What follows takes the place, with its own comments.
         let end = comma.map_or(last.end, |comma| comma + 1);
-        return vec![first.start..past_blanks(text, end)];
+        return one(first.start..past_blanks(text, end));
     }
     let end = comma.map_or(last.end, |comma| comma + 1);
     let Some(before) = which.start.checked_sub(1).and_then(|index| parts.get(index)) else {
@@ -55,13 +59,13 @@ fn of_parts(text: &str, outer: &Range<usize>, parts: &[Range<usize>], which: Ran
         let inner = outer.start + 1..outer.end.saturating_sub(1);
         let left = |range: Range<usize>| text.get(range).is_some_and(|left| left.trim().is_empty());
         let bare = left(inner.start..first.start) && left(end..inner.end);
-        return vec![if bare { inner } else { before_blanks(text, first.start)..end }];
+        return one(if bare { inner } else { before_blanks(text, first.start)..end });
     };
     let own = before_blanks(text, first.start)..end;
     match (comma, comma_after(text, before.end)) {
         // The document has trailing commas: the one before becomes that.
-        (Some(_), _) | (None, None) => vec![own],
-        (None, Some(between)) if between >= own.start => vec![between..end],
+        (Some(_), _) | (None, None) => one(own),
+        (None, Some(between)) if between >= own.start => one(between..end),
         (None, Some(between)) => vec![own, between..between + 1],
     }
 }

@@ -82,6 +82,10 @@ fn toml_has_tables_dotted_names_and_tables_on_one_line() {
         ("[s.x]\ncommand = 'a'\n[t]\n", "[s.x]\nargs = [\"run\"]\ncommand = \"palisade\"\n[t]\n"),
         ("s.x.command = \"a\"", "s.x.args = [\"run\"]\ns.x.command = \"palisade\""),
         ("[s]\nx = { command = \"a\" }\n", "[s]\nx = { args = [\"run\"], command = \"palisade\" }\n"),
+        (
+            "[s.x.env]\nA = \"1\"\n\n[s.x]\ncommand = \"a\"\n",
+            "[s.x.env]\nA = \"1\"\n\n[s.x]\nargs = [\"run\"]\ncommand = \"palisade\"\n",
+        ),
         ("[s.x]\r\n\tcommand = \"a\"\r\n", "[s.x]\r\n\targs = [\"run\"]\r\n\tcommand = \"palisade\"\r\n"),
     ] {
         changed(text, Format::Toml, edit, expected);

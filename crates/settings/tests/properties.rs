@@ -124,7 +124,7 @@ fn without(content: &str, changes: &[Change]) -> Draft {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn taken_back_is_the_same_text(
