@@ -213,8 +213,8 @@ struct Done {
 
 fn listed(states: &States) -> String {
     let line = |state: &State| {
-        let options =
-            if state.options.is_empty() { String::new() } else { format!("  {}", state.options.join(" ")) };
+        let options = palisade_text::harmless(&state.options.join(" "));
+        let options = if options.is_empty() { options } else { format!("  {options}") };
         let files: Vec<String> = state.settings.iter().map(|path| format!("  {}", path.shown())).collect();
         format!("{:<10}{}{}{options}\n", state.agent, state.state, files.concat())
     };
@@ -261,7 +261,7 @@ impl Install {
             verb::print_json(&done)?;
         } else {
             verb::print(&made(&done))?;
-            agent.notes(&facts).iter().for_each(|note| output::note(note));
+            agent.notes(&facts).iter().filter(|_note| done.changed).for_each(|note| output::note(note));
         }
         Ok(YES)
     }

@@ -188,7 +188,7 @@ impl HookError {
         let shown = |path: &PathBuf| quoted(&path.to_string_lossy());
         Some(match self {
             Self::Settings(RecordError::Malformed { path, .. } | RecordError::Edit { path, .. }) => {
-                format!("correct the file, then do it again: ${{EDITOR:-vi}} {}", shown(path))
+                format!("look at the place, correct it, then do it again: cat -n {}", shown(path))
             }
             Self::Settings(RecordError::File(FileError::Foreign { path, .. }))
             | Self::File(FileError::Foreign { path, .. }) => {
@@ -204,7 +204,6 @@ impl HookError {
             Self::InTheWay { path } => format!("move it away: mv {0} {0}.old", shown(path)),
             Self::Options { .. } => "palisade run --help".to_owned(),
             Self::NoSuchConfiguration { known, .. } => format!("a file, or one of: {known}"),
-            Self::NoProgram { name } => format!("command -v {}", quoted(name)),
             Self::NotWrapped { .. } => "palisade wrap --list".to_owned(),
             Self::Gone { name } => format!("palisade wrap --remove {}", quoted(name)),
             Self::NoServer { path, .. } => format!("palisade mcp list {}", shown(path)),

@@ -4,7 +4,6 @@
 use crate::hook_error::HookError;
 use crate::verb::Failure;
 use clap::{Args, ValueHint};
-use palisade_host::places::{self, Trustee};
 use palisade_settings::Loaded;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -126,8 +125,7 @@ impl Launch {
             Err(source) => return Err(HookError::Read { path: path.to_owned(), source }),
         };
         // What a launch may do is in it.
-        let trustee = Trustee { uid: rustix::process::geteuid().as_raw(), private_group: None };
-        places::check(path, trustee)?;
+        crate::link::check_trust(path)?;
         let mut text = String::new();
         file.take(LARGEST)
             .read_to_string(&mut text)

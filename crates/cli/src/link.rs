@@ -3,7 +3,9 @@
 //! there stays.
 
 use crate::hook_error::HookError;
-use palisade_host::places::{self, Trustee};
+use palisade_host::account::{self, Databases};
+use palisade_host::environment::Environment;
+use palisade_host::places::{self, TrustError, Trustee};
 use palisade_settings::Loaded;
 use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -24,9 +26,23 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> H
 pub(crate) fn make_directory(path: &Path) -> Result<(), HookError> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(path).map_err(failed("make directory", path))?;
-    let trustee = Trustee { uid: rustix::process::geteuid().as_raw(), private_group: None };
-    places::check(path, trustee)?;
+    check_trust(path)?;
     Ok(())
+}
+
+/// Checks that nobody else can change what a path leads to.
+pub(crate) fn check_trust(path: &Path) -> Result<(), TrustError> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let check = |private_group| places::check(path, Trustee { uid, private_group }).map(|_real| ());
+    check(None).or_else(|error| {
+        // Only now does it matter whether the group has other members: its file is read at each launch otherwise.
+        let environment = Environment::from_iter(std::env::vars_os());
+        let account = account::lookup(uid, gid, &Databases::default(), &environment).ok();
+        match account.filter(|account| account.private_group) {
+            Some(account) => check(Some(account.gid)),
+            None => Err(error),
+        }
+    })
 }
 
 /// Where a link leads. `None`: nothing is there. Another file is in the way.

@@ -19,7 +19,7 @@ use palisade_settings::{Draft, EditError, Entry, Records};
 use palisade_text::Show as _;
 use serde::Serialize;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A server reads its directory and changes nothing, unless it is allowed more.
 const PROFILE: &str = "read-only";
@@ -235,6 +235,18 @@ fn edit(draft: &mut Draft, server: &Server, words: &[String]) -> Result<(), Edit
     let Some(command) = draft.at(&member("command")).map(palisade_settings::Node::value) else {
         return Ok(());
     };
+    let is_launch = |first: Option<&str>, second: Option<&str>| {
+        first == words.first().map(String::as_str) && second == Some("run")
+    };
+    let element = |name: &'static str, index: usize| {
+        draft.at(&member(name)).and_then(|node| node.elements()?.get(index)?.text())
+    };
+    // Wrapped, without a record of it: a sandbox in a sandbox can't be made.
+    if is_launch(command.as_str(), element("args", 0))
+        || is_launch(element("command", 0), element("command", 1))
+    {
+        return Ok(());
+    }
     let texts = |words: &[String]| words.iter().cloned().map(Value::String).collect::<Vec<_>>();
     let Some((program, rest)) = words.split_first() else { return Ok(()) };
     if command.is_array() {
@@ -246,6 +258,11 @@ fn edit(draft: &mut Draft, server: &Server, words: &[String]) -> Result<(), Edit
     draft.set(&member("command"), &Value::String(program.clone()))
 }
 
+/// A file's own name, if it is there.
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_absent| path.to_owned())
+}
+
 impl Unwrap {
     fn run(&self) -> Exit {
         let facts = situation::facts()?;
@@ -253,13 +270,13 @@ impl Unwrap {
         let files: Option<Vec<PathBuf>> = match &self.configuration {
             Some(named) => {
                 let paths = configuration::paths(&facts, named)?;
-                Some(paths.into_iter().map(|path| path.canonicalize().unwrap_or(path)).collect())
+                Some(paths.iter().map(|path| real(path)).collect())
             }
             None => None,
         };
         let is_meant = |entry: &Entry| match &entry.owner {
             Owned::Server(path) => {
-                files.as_ref().is_none_or(|files| files.contains(&entry.path))
+                files.as_ref().is_none_or(|files| files.contains(&real(&entry.path)))
                     && (self.servers.is_empty()
                         || path.last().is_some_and(|name| self.servers.contains(name)))
             }

@@ -163,6 +163,24 @@ const CASES: &[(&str, Shows)] = &[
     ("project status {n}", Name),
     ("project revoke {n}", Name),
     ("project allow --yes bad-{n}", Name),
+    ("agent install {n}", Name),
+    ("agent install --list", Other),
+    ("agent install --show --profile {n} claude", Name),
+    ("agent install --allow {n} claude", Name),
+    ("agent remove {n}", Name),
+    ("agent remove claude", Other),
+    ("mcp list {n}", Name),
+    ("mcp list misled.json", Name),
+    ("mcp wrap {n}", Name),
+    ("mcp wrap misled.json {n}", Name),
+    ("mcp wrap misled.json gone-{n}", Name),
+    ("mcp unwrap misled.json {n}", Name),
+    ("mcp unwrap gone-{n}", Name),
+    ("wrap {n}", Name),
+    ("wrap --net {n} true", Name),
+    ("wrap --profile {n} true", Name),
+    ("wrap --remove {n}", Name),
+    ("wrap --list", Other),
     ("desktop enable {n}", Name),
     ("desktop disable gone-{n}", Name),
     ("desktop status gone-{n}", Name),
@@ -238,6 +256,9 @@ fn prepare(place: &Place) {
     let write = |path: &str, text: &str| place.write(path, text);
     write(NAME, "#!/bin/sh\necho a\n");
     place.write(&format!("work/{NAME}/file"), "x");
+    let name = serde_json::to_string(NAME).unwrap();
+    let servers = format!("{{\"mcpServers\": {{{name}: {{\"command\": {name}, \"args\": [{name}]}}}}}}");
+    write("work/misled.json", &servers);
     let path = place.home.join(&raw);
     std::fs::write(&path, "x").unwrap();
     crate::support::give(place, &path);

@@ -84,6 +84,10 @@ impl Loaded {
             owner if owner == user => Ok(()),
             owner => Err(FileError::Foreign { path: path.to_owned(), owner }),
         };
+        // One file has one name in the records, whichever way its directory is named.
+        let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
+        let real = directory.zip(path.file_name()).map(|(directory, name)| directory.join(name));
+        let path = real.as_deref().unwrap_or(path);
         let link = match rustix::fs::lstat(path) {
             Ok(stat) => stat,
             Err(Errno::NOENT) => return Ok(Self { path: path.to_owned(), content: None, stat: None }),

@@ -4,6 +4,8 @@
 use super::Started;
 use crate::hook_error::HookError;
 use crate::kept::Launch;
+use palisade_host::account::{self, Databases};
+use palisade_host::environment::Environment;
 use palisade_host::executable::{self, Found};
 use rustix::fs::Stat;
 use std::ffi::{OsStr, OsString};
@@ -30,7 +32,8 @@ impl Place {
     fn of_process() -> Option<Self> {
         let absolute =
             |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
+        let home = || absolute("HOME").or_else(home_of_account);
+        let data = absolute("XDG_DATA_HOME").or_else(|| Some(home()?.join(".local/share")))?;
         Some(Self::below(&data.join("palisade")))
     }
 
@@ -71,6 +74,13 @@ impl Place {
             _ => None,
         }
     }
+}
+
+/// The home that the database of users states, for a process without `HOME`.
+fn home_of_account() -> Option<PathBuf> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let account = account::lookup(uid, gid, &Databases::default(), &Environment::empty());
+    account.ok().map(|account| account.home)
 }
 
 /// Starts the command of a link. `None`: no such command is wrapped.
