@@ -4,8 +4,11 @@
 use palisade_settings::Format;
 use std::path::Path;
 
-/// The difference between two contents of a file.
+/// The difference between two contents of a file. It is empty if they are the same.
 pub(crate) fn difference(path: &Path, before: &str, after: &str) -> String {
+    if before == after {
+        return String::new();
+    }
     let shown = palisade_text::harmless(&path.to_string_lossy());
     let mut text = format!("--- {shown}\n+++ {shown}\n");
     for hunk in palisade_text::diff::hunks(before, after) {

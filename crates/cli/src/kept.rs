@@ -70,7 +70,7 @@ pub(crate) fn check(options: &[String]) -> Result<(), Failure> {
     let words = ["run".to_owned()].into_iter().chain(options.iter().cloned());
     let words: Vec<OsString> = words.chain(["--", "true"].map(str::to_owned)).map(OsString::from).collect();
     let (matches, cli) = crate::parse(&words).map_err(|error| {
-        let said = error.to_string();
+        let said = crate::usage(&error, &words);
         let line = said.lines().next().unwrap_or_default();
         HookError::Options { said: line.strip_prefix("error: ").unwrap_or(line).to_owned() }
     })?;

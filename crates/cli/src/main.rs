@@ -281,18 +281,23 @@ fn attendance(arguments: &[OsString]) -> Option<u8> {
 
 /// Prints help, or what is wrong with the arguments. Others may have chosen the arguments, so hidden characters are escaped.
 fn say_usage(error: &clap::Error, arguments: &[OsString]) {
-    let mut text = error.to_string();
     if !error.use_stderr() {
-        let _nobody_listens = verb::print_exactly(&text);
+        let _nobody_listens = verb::print_exactly(&error.to_string());
         return;
     }
+    output::say(&usage(error, arguments));
+}
+
+/// What is wrong with the arguments, with their hidden characters escaped.
+fn usage(error: &clap::Error, arguments: &[OsString]) -> String {
+    let mut text = error.to_string();
     for argument in arguments.iter().map(|argument| argument.to_string_lossy()) {
         let value = argument.split_once('=').map_or(&*argument, |(_option, value)| value);
         for part in [&*argument, value].into_iter().filter(|part| part.contains(palisade_text::is_hidden)) {
             text = text.replace(part, &palisade_text::harmless(part));
         }
     }
-    output::say(&text);
+    text
 }
 
 /// If the first word is a program, says how the command is written behind `verb`.

@@ -126,7 +126,7 @@ pub(crate) fn list(list: &List) -> u8 {
 struct Changed {
     file: PathBuf,
     server: String,
-    /// `wrapped`, `unwrapped`, `unchanged`, or `left`: it is no program.
+    /// `wrapped`, `unwrapped`, `unchanged`, `left`: it is no program, or `changed`: another has changed it, so it stays.
     state: &'static str,
     diff: String,
     /// Members that another has changed meanwhile: they stay.
@@ -254,6 +254,10 @@ fn edit(draft: &mut Draft, server: &Server, words: &[String]) -> Result<(), Edit
     }
     let mut arguments = texts(rest);
     arguments.push(command);
+    if draft.at(&member("args")).is_none() {
+        // By itself: arguments that are added later stay.
+        draft.set(&member("args"), &Value::Array(Vec::new()))?;
+    }
     draft.prepend(&member("args"), &arguments)?;
     draft.set(&member("command"), &Value::String(program.clone()))
 }
@@ -299,16 +303,14 @@ impl Unwrap {
                 kept: undoing.kept.iter().map(|path| path.join(".")).collect(),
                 file: entry.path.clone(),
                 server,
-                state: "unwrapped",
+                state: if undoing.is_whole { "unwrapped" } else { "changed" },
             });
             records.undo(&entry.owner, undoing).map_err(HookError::from)?;
         }
         let any = !answer.servers.is_empty();
-        verb::tell(
-            self.json,
-            &answer,
-            |answer| if any { told(answer) } else { "nothing is wrapped\n".to_owned() },
-        )?;
+        verb::tell(self.json, &answer, |answer| {
+            if answer.servers.is_empty() { "nothing is wrapped\n".to_owned() } else { told(answer) }
+        })?;
         for name in answer.servers.iter().flat_map(|changed| &changed.kept) {
             output::note(&format_args!("{name} was changed meanwhile, and stays as it is"));
         }

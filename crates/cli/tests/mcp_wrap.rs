@@ -207,6 +207,20 @@ fn what_is_edited_meanwhile_stays() {
         assert_eq!(value["mcpServers"]["c"]["url"], "https://example.org");
         assert_eq!(value["mcpServers"]["a"], json!({"command": "true", "args": ["--more"]}));
         assert_eq!(value["mcpServers"]["b"]["command"], "true");
+        // A command and its arguments go together or not at all.
+        place.write(file, text);
+        mcp(&place, &["wrap", "claude", "a"]).ok();
+        let edited = place.read(file).replace("--profile=read-only", "--profile=other");
+        place.write(file, &edited);
+        for verb in ["unwrap", "wrap"] {
+            mcp(&place, &[verb, "claude", "a"]);
+            assert_eq!(place.read(file), edited, "{verb}");
+        }
+        let left = mcp(&place, &["unwrap", "claude", "a"]);
+        assert!(left.code == 1 && left.err.contains("was changed meanwhile"), "{left:?}");
+        place.write(file, edited.replace("--profile=other", "--profile=read-only"));
+        mcp(&place, &["unwrap", "claude", "a"]).ok();
+        assert_eq!(place.read(file), text);
     }
 }
 

@@ -117,6 +117,8 @@ pub struct Undoing {
     pub content: Option<String>,
     /// Members whose values were changed by another: they stay.
     pub kept: Vec<Vec<String>>,
+    /// Whether it can be taken back. If not, the file stays as it is, and so does the record.
+    pub is_whole: bool,
     directories: Vec<PathBuf>,
 }
 
@@ -208,8 +210,8 @@ impl Records {
         let mut draft =
             Draft::new(loaded.content.as_deref().unwrap_or_default(), format).map_err(malformed)?;
         let earlier = self.entry(owner, &loaded.path);
-        for change in earlier.iter().flat_map(|entry| entry.changes.iter().rev()) {
-            draft.undo(change).map_err(malformed)?;
+        if let Some(entry) = earlier {
+            entry.undo(&mut draft).map_err(malformed)?;
         }
         let created = loaded.content.is_none() || earlier.is_some_and(|entry| entry.created);
         let directories = earlier.map(|entry| entry.directories.clone()).unwrap_or_default();
@@ -260,17 +262,12 @@ impl Records {
         let malformed = |source| RecordError::Malformed { path: loaded.path.clone(), source };
         let bytes = loaded.content.as_deref().unwrap_or_default();
         let mut draft = Draft::new(bytes, format).map_err(malformed)?;
-        let mut kept = Vec::new();
-        for change in entry.changes.iter().rev() {
-            if draft.undo(change).map_err(malformed)? == Undone::Changed {
-                kept.push(change.path.clone());
-            }
-        }
+        let (kept, is_whole) = entry.undo(&mut draft).map_err(malformed)?;
         let is_empty = draft.root().and_then(crate::tree::Node::members).is_some_and(<[_]>::is_empty);
         let gone =
             loaded.content.is_none() || entry.created && (draft.is_blank() || is_empty && kept.is_empty());
         let content = (!gone).then(|| draft.content());
-        Ok(Undoing { loaded, content, kept, directories: entry.directories.clone() })
+        Ok(Undoing { loaded, content, kept, is_whole, directories: entry.directories.clone() })
     }
 
     /// Takes back what was planned, and forgets the record.
@@ -278,7 +275,10 @@ impl Records {
     /// # Errors
     /// The file or the record can't be written.
     pub fn undo(&mut self, owner: &Owned, undoing: Undoing) -> Result<(), RecordError> {
-        let Undoing { loaded, content, directories, .. } = undoing;
+        let Undoing { loaded, content, directories, is_whole, .. } = undoing;
+        if !is_whole {
+            return Ok(());
+        }
         match (&content, &loaded.content) {
             (Some(content), Some(old)) if content.as_bytes() != old.as_slice() => {
                 loaded.replace(content.as_bytes(), NEW_FILE)?;
@@ -319,6 +319,25 @@ impl Entry {
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         &self.changes
+    }
+
+    /// Takes the changes back. Returns the members that another has changed, which stay, and whether it was done: a
+    /// server's command and its arguments go together or not at all.
+    fn undo(&self, draft: &mut Draft) -> Result<(Vec<Vec<String>>, bool), Malformed> {
+        let mut undone = draft.clone();
+        let (mut kept, mut is_whole) = (Vec::new(), true);
+        for change in self.changes.iter().rev() {
+            if undone.undo(change)? == Undone::Changed {
+                kept.push(change.path.clone());
+                // A list that was made for the words may have got others.
+                let is_empty = change.value.as_array().is_some_and(Vec::is_empty);
+                is_whole &= is_empty || matches!(self.owner, Owned::Agent(_));
+            }
+        }
+        if is_whole {
+            *draft = undone;
+        }
+        Ok((kept, is_whole))
     }
 
     /// Whether all changes are in the file's content.

@@ -100,8 +100,9 @@ pub(super) fn remove(facts: &Facts) -> Result<Vec<PathBuf>, HookError> {
 /// A file without the lines between the marks, and what it was like before.
 fn without(content: &[u8]) -> (Vec<u8>, Option<Before>) {
     for (mark, before) in BEGINNINGS {
-        let Some(start) = find(content, mark.as_bytes(), 0) else { continue };
-        let Some(end) = find(content, END.as_bytes(), start) else { continue };
+        let Some(end) = find(content, END.as_bytes(), content.len()) else { continue };
+        // The last one in front of the end: somebody may have left another.
+        let Some(start) = find(content, mark.as_bytes(), end) else { continue };
         let end = end + END.len();
         // The end of the line before was added with the block, and goes unless lines were added behind the block.
         let added = before == Before::Unfinished && end == content.len() && start > 0;
@@ -113,10 +114,11 @@ fn without(content: &[u8]) -> (Vec<u8>, Option<Before>) {
     (content.to_vec(), None)
 }
 
-/// Where lines are, from a byte on. They begin a line.
-fn find(content: &[u8], lines: &[u8], from: usize) -> Option<usize> {
-    let at = content.get(from..)?.windows(lines.len()).position(|window| window == lines)? + from;
-    (at == 0 || content.get(at - 1) == Some(&b'\n')).then_some(at)
+/// Where lines are for the last time, in front of a byte. They begin a line.
+fn find(content: &[u8], lines: &[u8], end: usize) -> Option<usize> {
+    let begins = |at: usize| at == 0 || content.get(at - 1) == Some(&b'\n');
+    let mut windows = content.get(..end)?.windows(lines.len()).enumerate();
+    windows.rfind(|(at, window)| *window == lines && begins(*at)).map(|(at, _window)| at)
 }
 
 #[cfg(test)]
