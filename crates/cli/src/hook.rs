@@ -23,6 +23,8 @@ use crate::run::FAILURE;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+/// This program's own name.
+const MYSELF: &str = env!("CARGO_BIN_NAME");
 /// The link that takes a command line as its argument.
 pub(crate) const LINE: &str = "palisade-line";
 /// The link that is started as a shell.
@@ -49,7 +51,7 @@ pub(crate) fn started(given: &[OsString]) -> Option<Started> {
         LINE => launch_of(program, LINE).and_then(|launch| line::arguments(&launch, arguments)),
         SHELL => launch_of(program, SHELL).map(|launch| as_shell(&launch, arguments)),
         JUDGE => question::answer(program).map(Started::Ended),
-        name if name == env!("CARGO_BIN_NAME") => return None,
+        MYSELF => return None,
         name => match wrapped::started(name, arguments) {
             Ok(None) => return None,
             Ok(Some(started)) => Ok(started),

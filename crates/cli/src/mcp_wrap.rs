@@ -19,6 +19,7 @@ use palisade_settings::{Draft, EditError, Entry, Records};
 use palisade_text::Show as _;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A server reads its directory and changes nothing, unless it is allowed more.
@@ -300,14 +301,20 @@ impl Unwrap {
             };
             answer.servers.push(Changed {
                 diff: difference(&entry.path, &undoing.before(), after),
-                kept: undoing.kept.iter().map(|path| path.join(".")).collect(),
+                kept: undoing
+                    .kept
+                    .iter()
+                    .map(|path| path.join("."))
+                    .collect::<BTreeSet<_>>()
+                    .into_iter()
+                    .collect(),
                 file: entry.path.clone(),
                 server,
                 state: if undoing.is_whole { "unwrapped" } else { "changed" },
             });
             records.undo(&entry.owner, undoing).map_err(HookError::from)?;
         }
-        let any = !answer.servers.is_empty();
+        let any = answer.servers.iter().any(|changed| changed.state == "unwrapped");
         verb::tell(self.json, &answer, |answer| {
             if answer.servers.is_empty() { "nothing is wrapped\n".to_owned() } else { told(answer) }
         })?;

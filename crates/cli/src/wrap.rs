@@ -21,7 +21,7 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A command with a profile of its name is opened by that profile, and any other is run. `palisade wrap`
-confines what is started by its name: whoever states the program's path isn't confined.
+confines what is started by its name: a program that is started by its path isn't confined.
 
 Examples:
   palisade wrap npm pip cargo                        from now on these are confined
