@@ -4,6 +4,7 @@
 mod known;
 mod setup;
 
+use crate::agent_install;
 use crate::open;
 use crate::output;
 use crate::run;
@@ -20,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 /// The words behind `agent` that are no agents.
-pub(crate) const VERBS: [&str; 4] = ["list", "doctor", "setup", "help"];
+pub(crate) const VERBS: [&str; 6] = ["list", "doctor", "setup", "install", "remove", "help"];
 /// The ends of names of variables that hold keys.
 const KEYS: [&str; 4] = ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"];
 
@@ -67,6 +68,10 @@ enum What {
     },
     /// Copy your login into the agent's own home, after it was shown
     Setup(setup::Options),
+    /// Have an agent that stays outside run its commands in sandboxes
+    Install(Box<agent_install::Install>),
+    /// Take back what `install` has changed
+    Remove(agent_install::Remove),
 }
 
 impl Options {
@@ -88,6 +93,8 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString
         Some(What::List { json }) => verb::finish(*json, list(*json)),
         Some(What::Doctor { names, json }) => verb::finish(*json, doctor(names, *json)),
         Some(What::Setup(options)) => verb::finish(false, setup::run(options)),
+        Some(What::Install(options)) => agent_install::install(options),
+        Some(What::Remove(options)) => agent_install::remove(options),
     }
 }
 

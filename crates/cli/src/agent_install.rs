@@ -15,28 +15,12 @@ use crate::hook_error::HookError;
 use crate::kept::{self, KeptOptions, Launch};
 use crate::verb::{self, Exit, NO, YES};
 use crate::{link, output, situation};
-use clap::Subcommand;
 use palisade_sandbox::facts::Facts;
 use palisade_settings::record::{Owned, Planned};
 use palisade_settings::{Draft, Format, Records};
 use palisade_text::Show as _;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-
-/// What to do with agents.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, Subcommand)]
-enum What {
-    /// Have an agent run its commands in sandboxes
-    Install(Install),
-    /// Take back what `install` has changed
-    Remove(Remove),
-}
 
 /// Which hook to make.
 #[derive(Debug, clap::Args)]
@@ -75,20 +59,12 @@ pub(crate) struct Remove {
     json: bool,
 }
 
-/// Returns the exit code: 0 done, 1 nothing to take away, 2 error.
-pub(crate) fn run(options: &Options) -> u8 {
-    match &options.what {
-        What::Install(install) => self::install(install),
-        What::Remove(remove) => self::remove(remove),
-    }
-}
-
 /// `palisade agent install`. Returns the exit code.
 pub(crate) fn install(install: &Install) -> u8 {
     verb::finish(install.json, install.run())
 }
 
-/// `palisade agent remove`. Returns the exit code.
+/// `palisade agent remove`. Returns the exit code: 0 done, 1 nothing to take away, 2 error.
 pub(crate) fn remove(remove: &Remove) -> u8 {
     verb::finish(remove.json, remove.run())
 }

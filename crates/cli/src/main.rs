@@ -162,10 +162,6 @@ enum Verb {
     Project(project::Options),
     /// List and remove what is kept of package managers and compilers for each project
     Caches(caches::Options),
-    /// Have agents that run outside run their commands in sandboxes
-    Agent(agent_install::Options),
-    /// Give the servers in an agent's configuration policies of their own
-    Mcp(mcp_wrap::Options),
     /// Have named commands always run confined
     Wrap(wrap::Options),
     /// Have applications' links and desktop entries start their profiles
@@ -391,8 +387,6 @@ fn long_way(arguments: &[OsString], begun: Instant) -> u8 {
         (Verb::Store(options), _) => store::run(options),
         (Verb::Project(options), _) => project::run(options),
         (Verb::Caches(options), _) => caches::run(options),
-        (Verb::Agent(options), _) => agent_install::run(options),
-        (Verb::Mcp(options), _) => mcp_wrap::run(options),
         (Verb::Wrap(options), _) => wrap::run(options),
         (Verb::Desktop(options), _) => desktop::run(options),
         (Verb::Package(options), Some((_package, matches))) => package::run(options, matches),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `palisade mcp serve`: a server of the Model Context Protocol on standard input and output, by which an agent asks what
-//! it may do and what was refused, and asks the user for a permission. The server grants nothing.
+//! `palisade mcp`: `serve` is a server of the Model Context Protocol on standard input and output, by which an agent asks what
+//! it may do and what was refused, and asks the user for a permission. The server grants nothing. The other verbs
+//! are in [`mcp_wrap`](crate::mcp_wrap).
 //!
 //! - [`server`]: the protocol: JSON-RPC 2.0, one message on each line
 //! - [`tools`]: the tools and their arguments
@@ -14,6 +15,7 @@ mod server;
 mod tools;
 
 use crate::asked::Asked;
+use crate::mcp_wrap;
 use crate::verb::{self, Exit, Failure, YES};
 use clap::{ArgMatches, Args, Subcommand};
 use palisade_sandbox::refusals::InsidePolicy;
@@ -32,6 +34,12 @@ pub(crate) struct Options {
 enum Action {
     /// Answer an agent on standard input and output: what it may do, what was refused; ask the user for a permission
     Serve(Box<Serve>),
+    /// Give an agent's servers policies of their own
+    Wrap(Box<mcp_wrap::Wrap>),
+    /// Take back what `wrap` has changed
+    Unwrap(mcp_wrap::Unwrap),
+    /// List the servers in agents' configurations
+    List(mcp_wrap::List),
 }
 
 /// Serves until standard input ends. Inside a sandbox the answers are about that sandbox. On the host they are about
@@ -48,23 +56,31 @@ struct Serve {
 impl Options {
     /// The account whose launches are described.
     pub(crate) fn account(&self) -> Option<&str> {
-        let Action::Serve(serve) = &self.action;
-        serve.asked.launch.account.as_deref()
+        match &self.action {
+            Action::Serve(serve) => serve.asked.launch.account.as_deref(),
+            Action::Wrap(_) | Action::Unwrap(_) | Action::List(_) => None,
+        }
     }
 
     /// The options of the launch that answers are about.
     #[cfg(test)]
-    pub(crate) fn asked(&self) -> &Asked {
-        let Action::Serve(serve) = &self.action;
-        &serve.asked
+    pub(crate) fn asked(&self) -> Option<&Asked> {
+        match &self.action {
+            Action::Serve(serve) => Some(&serve.asked),
+            Action::Wrap(_) | Action::Unwrap(_) | Action::List(_) => None,
+        }
     }
 }
 
-/// Serves. Returns 0 when standard input ends, and 2 on an error.
+/// Serves, or changes which servers agents start. A server that serves returns 0 when standard input ends, and 2 on an error.
 pub(crate) fn run(options: &Options, matches: &ArgMatches) -> u8 {
-    let Action::Serve(serve) = &options.action;
-    let Some((_serve, matches)) = matches.subcommand() else { return verb::ERROR };
-    verb::finish(false, answer(serve, matches))
+    let Some((_action, matches)) = matches.subcommand() else { return verb::ERROR };
+    match &options.action {
+        Action::Serve(serve) => verb::finish(false, answer(serve, matches)),
+        Action::Wrap(wrap) => mcp_wrap::wrap(wrap),
+        Action::Unwrap(unwrap) => mcp_wrap::unwrap(unwrap),
+        Action::List(list) => mcp_wrap::list(list),
+    }
 }
 
 fn answer(serve: &Serve, matches: &ArgMatches) -> Exit {

@@ -12,7 +12,7 @@ use crate::hook_error::HookError;
 use crate::kept::{self, KeptOptions};
 use crate::verb::{self, Exit, Failure, NO, YES};
 use crate::{link, output, situation};
-use clap::{Subcommand, ValueHint};
+use clap::ValueHint;
 use palisade_sandbox::facts::Facts;
 use palisade_settings::record::Owned;
 use palisade_settings::{Draft, EditError, Entry, Records};
@@ -24,23 +24,6 @@ use std::path::{Path, PathBuf};
 
 /// A server reads its directory and changes nothing, unless it is allowed more.
 const PROFILE: &str = "read-only";
-
-/// What to do with servers.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Options {
-    #[command(subcommand)]
-    what: What,
-}
-
-#[derive(Debug, Subcommand)]
-enum What {
-    /// Give servers policies of their own
-    Wrap(Wrap),
-    /// Take back what `wrap` has changed
-    Unwrap(Unwrap),
-    /// List the servers in agents' configurations
-    List(List),
-}
 
 /// Which servers to wrap.
 #[derive(Debug, clap::Args)]
@@ -98,16 +81,7 @@ pub(crate) struct List {
     json: bool,
 }
 
-/// Returns the exit code: 0 done, 1 nothing to do, 2 error.
-pub(crate) fn run(options: &Options) -> u8 {
-    match &options.what {
-        What::Wrap(wrap) => self::wrap(wrap),
-        What::Unwrap(unwrap) => self::unwrap(unwrap),
-        What::List(list) => self::list(list),
-    }
-}
-
-/// `palisade mcp wrap`. Returns the exit code.
+/// `palisade mcp wrap`. Returns the exit code: 0 done, 1 nothing to do, 2 error.
 pub(crate) fn wrap(wrap: &Wrap) -> u8 {
     verb::finish(wrap.json, wrap.run())
 }

@@ -25,7 +25,7 @@ fn asked(words: &[&str]) -> Request {
         Verb::Doctor(options) => options.asked.request(matches).unwrap(),
         Verb::Mcp(options) => {
             let (_serve, matches) = matches.subcommand().unwrap();
-            options.asked().request(matches).unwrap()
+            options.asked().unwrap().request(matches).unwrap()
         }
         Verb::Package(options) => {
             let mut request = options.request(matches, "web".as_ref()).unwrap();

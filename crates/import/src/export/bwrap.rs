@@ -137,6 +137,9 @@ impl Arguments {
             Step::Information { path, .. } => {
                 self.lacks_one(inside(path), "a portal can't recognise the application");
             }
+            Step::Refusals { path } => {
+                self.lacks_one(inside(path), "bubblewrap tells no program what was refused");
+            }
         }
     }
 
