@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests the features `dev-*`, which agents and commands take for kinds of development.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{everybody, has, job, ordinary};
 

@@ -53,7 +53,7 @@ mod tests {
         std::fs::create_dir_all(modules.join("a/node_modules/b")).unwrap();
         std::fs::write(modules.join("a/node_modules/b/cli.js"), "").unwrap();
         assert_eq!(directories(&modules.join("a/node_modules/b/cli.js"), &home), [modules]);
-        assert_eq!(directories(&home.join("bin/tool"), &home), [PathBuf::new(); 0]);
+        assert!(directories(&home.join("bin/tool"), &home).is_empty());
     }
 
     #[test]
@@ -64,7 +64,7 @@ mod tests {
         std::fs::create_dir_all(root.join("bin")).unwrap();
         std::fs::create_dir_all(base.join("bin")).unwrap();
         std::fs::write(root.join("bin/aider"), "").unwrap();
-        assert_eq!(virtual_environment(&root.join("bin/aider"), &home), [PathBuf::new(); 0]);
+        assert!(virtual_environment(&root.join("bin/aider"), &home).is_empty());
         let text = format!("version = 3.12\nhome = {}\n", base.join("bin").display());
         std::fs::write(root.join("pyvenv.cfg"), text).unwrap();
         assert_eq!(virtual_environment(&root.join("bin/aider"), &home), [root.clone(), base]);
