@@ -78,10 +78,10 @@ fn launch_of(program: &OsStr, name: &'static str) -> Result<Launch, HookError> {
     Launch::read(&path)?.ok_or(HookError::Removed { path })
 }
 
-/// `palisade run OPTIONS -- COMMAND`.
+/// `palisade run --refusals OPTIONS -- COMMAND`: a model reads what a command prints.
 fn run(launch: &Launch, more: &[OsString], command: Vec<OsString>) -> Started {
     let options = launch.options.iter().map(OsString::from).chain(more.iter().cloned());
-    let words = std::iter::once(OsString::from("run")).chain(options);
+    let words = ["run", "--refusals"].map(OsString::from).into_iter().chain(options);
     Started::Launch(words.chain(std::iter::once("--".into())).chain(command).collect())
 }
 
