@@ -162,6 +162,16 @@ fn ports_are_published_and_reached() {
         assert_eq!((run.code, run.out.as_str()), (7, ""), "{run:?}");
         let run = bed.sh(&["--net", "filtered"], fetch);
         assert_eq!((run.code, run.out.as_str()), (7, ""), "{run:?}");
+        // The same for programs that ask the proxy for a loopback address.
+        for ask in ["-x http://127.0.0.1:1023", "-px http://127.0.0.1:1023", "-x socks5h://127.0.0.1:1023"] {
+            for host in ["127.0.0.1", "localhost", "[::1]"] {
+                let fetch = format!("curl -fsS -m 8 --noproxy '' {ask} http://{host}:80/own");
+                let run = bed.sh(&["--reach", "80"], &fetch);
+                assert_eq!(run.ok(), "http 127.0.0.1 GET /own 0", "{fetch}: {run:?}");
+                let run = bed.sh(&["--reach", "7"], &fetch);
+                assert!(run.code != 0 && run.out.is_empty(), "{fetch}: {run:?}");
+            }
+        }
         // A server inside, asked from outside while it runs.
         let serve = "mkdir -p served && cd served && echo from inside >page && \
                      exec timeout 30 python3 -m http.server 8000 --bind 127.0.0.1 2>/dev/null";

@@ -142,7 +142,16 @@ pub(crate) struct Unopened {
 }
 
 /// Opens a connection to the host that a client wants, if the policy allows it. A synthetic address means its name.
+///
+/// A loopback address means the host's own port where the command may reach that port: programs that ignore `NO_PROXY`
+/// ask the proxy for it, and others connect to the listener inside.
 pub(crate) async fn open(engine: &Engine, wanted: &Host, port: u16) -> Result<(Way, Box<Link>), Unopened> {
+    if engine.reach.contains(&port) && wanted.is_loopback() {
+        let (server, address) = host_port(port)
+            .await
+            .map_err(|error| Unopened { host: wanted.clone(), fault: Fault::failed(error.to_string()) })?;
+        return Ok(granted(server, address, port));
+    }
     let (host, lease) = match wanted {
         Host::Address(address) => match Lease::of(&engine.names, *address) {
             Some((name, lease)) => (Host::Name(name), Some(lease)),
@@ -170,8 +179,13 @@ pub(crate) async fn open(engine: &Engine, wanted: &Host, port: u16) -> Result<(W
 
 /// Handles a connection that was made inside to a port that leads to the host's own port.
 pub(crate) async fn reached(engine: Rc<Engine>, client: TcpStream, port: u16) {
-    let connected = own(port, || Ok((TcpSocket::new_v4()?, TcpSocket::new_v6()?)));
+    let connected = host_port(port);
     between(engine, client, Box::pin(connected).await, port).await;
+}
+
+/// Connects to the host's own port.
+async fn host_port(port: u16) -> io::Result<(TcpStream, IpAddr)> {
+    own(port, || Ok((TcpSocket::new_v4()?, TcpSocket::new_v6()?))).await
 }
 
 /// A request for a socket of the sandbox's network: whether for IPv6, and where to send it.
@@ -221,24 +235,30 @@ async fn own(
     }
 }
 
+/// A connection between loopback ports that an option grants: no rule is about it, and its data need not name a host.
+fn granted(server: TcpStream, address: IpAddr, port: u16) -> (Way, Box<Link>) {
+    let _slower = server.set_nodelay(true);
+    let link = Link {
+        host: Host::Address(Ipv4Addr::LOCALHOST.into()),
+        port,
+        address: Some(address),
+        rule: None,
+        lease: None,
+        began: Instant::now(),
+        named: false,
+    };
+    (Way { server, early: Vec::new(), address: Some(address) }, Box::new(link))
+}
+
 async fn between(engine: Rc<Engine>, client: TcpStream, server: io::Result<(TcpStream, IpAddr)>, port: u16) {
-    let host = Host::Address(Ipv4Addr::LOCALHOST.into());
     match server {
         Ok((server, address)) => {
-            let _slower = (client.set_nodelay(true), server.set_nodelay(true));
-            let way = Way { server, early: Vec::new(), address: Some(address) };
-            let link = Link {
-                host,
-                port,
-                address: Some(address),
-                rule: None,
-                lease: None,
-                began: Instant::now(),
-                named: false,
-            };
-            carry(engine, client, Vec::new(), way, Box::new(link)).await;
+            let _slower = client.set_nodelay(true);
+            let (way, link) = granted(server, address, port);
+            carry(engine, client, Vec::new(), way, link).await;
         }
         Err(error) => {
+            let host = Host::Address(Ipv4Addr::LOCALHOST.into());
             engine.fault(None, &host, port, &Fault::failed(error.to_string())).await;
             abort(&client);
         }

@@ -68,6 +68,8 @@ pub(crate) struct Engine {
     pub(crate) names: Rc<RefCell<Names>>,
     pub(crate) resolver: Resolver,
     pub(crate) upstream: Upstream,
+    /// The host's ports that the command may reach at a loopback address.
+    pub(crate) reach: Vec<u16>,
     pub(crate) pool: Pool,
     pub(crate) outbox: Outbox,
     pub(crate) admission: Admission,
@@ -99,6 +101,7 @@ impl Engine {
             names: Rc::new(RefCell::new(Names::new(SIZE, None))),
             resolver: Resolver::new(resolving, &upstream.dns, limits.resolve),
             upstream: upstream.clone(),
+            reach: Vec::new(),
             pool: Pool::default(),
             outbox: Outbox::default(),
             admission: Admission::new(connections),

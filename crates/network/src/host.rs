@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use palisade_policy::network::Name;
 
+use crate::resolver::is_localhost;
+
 /// The host that a client wants.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Host {
@@ -25,6 +27,14 @@ impl fmt::Display for Host {
 }
 
 impl Host {
+    /// Whether this is the machine itself, in every notation.
+    pub(crate) fn is_loopback(&self) -> bool {
+        match self {
+            Self::Name(name) => is_localhost(name),
+            Self::Address(address) => address.to_canonical().is_loopback(),
+        }
+    }
+
     /// Reads a host without brackets or port.
     pub(crate) fn bare(text: &str) -> Option<Self> {
         match text.parse::<IpAddr>() {
@@ -62,6 +72,17 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_machine_itself_is_loopback_and_nothing_else() {
+        let is = |text: &str| Host::bare(text).unwrap().is_loopback();
+        for own in ["127.0.0.1", "127.9.8.7", "::1", "::ffff:127.0.0.1", "localhost", "x.localhost"] {
+            assert!(is(own), "{own}");
+        }
+        for other in ["0.0.0.0", "::", "10.0.0.1", "1.1.1.1", "localhost.example", "notlocalhost"] {
+            assert!(!is(other), "{other}");
+        }
+    }
 
     #[test]
     fn hosts_are_read_strictly() {

@@ -41,6 +41,14 @@ pub struct Inside {
     pub asked: Option<Asked>,
 }
 
+impl Inside {
+    /// The host's ports that the command may reach.
+    fn reached(&self) -> Vec<u16> {
+        let asked = self.asked.iter().flat_map(|asked| asked.reach.iter().copied());
+        self.reach.iter().map(|(_listener, port)| *port).chain(asked).collect()
+    }
+}
+
 /// A sandbox without a network namespace, whose broker asks for each connection.
 #[derive(Debug)]
 pub struct Asked {
@@ -80,7 +88,9 @@ pub fn serve(
     control: OwnedFd,
 ) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let engine = Rc::new(Engine::new(rules, answered, upstream, resolving, affordable()));
+    let mut engine = Engine::new(rules, answered, upstream, resolving, affordable());
+    engine.reach = inside.reached();
+    let engine = Rc::new(engine);
     let tasks = LocalSet::new();
     let last = std::os::unix::net::UnixStream::from(control.try_clone()?);
     let result = runtime.block_on(tasks.run_until(run(Rc::clone(&engine), inside, maker, control)));
