@@ -91,6 +91,7 @@ mod registries;
 mod repositories;
 mod scope;
 mod secrets;
+mod sessions;
 mod setup;
 mod shell;
 mod shell_guard;
