@@ -217,6 +217,7 @@ impl<'a> Session<'a> {
                     assert!(result.contains(prints), "{}: {result}\n{all}", step.name);
                 }
                 Kind::Forbidden { prints, explained } => {
+                    assert!(result.contains(script::TRIED), "{} wasn't tried: {result}\n{all}", step.name);
                     assert!(!result.contains(prints), "{} works: {result}\n{all}", step.name);
                     if let Err(text) = self.explained(err, explained) {
                         panic!("{}: not explained: {text}\n{all}", step.name);

@@ -45,6 +45,19 @@ pub(super) enum Explained {
     Asked { question: &'static str, says: &'static str },
 }
 
+/// What a forbidden action prints first. An agent that refuses a command itself doesn't print it.
+pub(super) const TRIED: &str = "tried";
+
+impl Step {
+    /// The command that the model tells the agent. The printed word isn't in its text.
+    fn told(&self) -> String {
+        match self.kind {
+            Kind::Works { .. } => self.command.to_owned(),
+            Kind::Forbidden { .. } => format!("echo tri''ed; {}", self.command),
+        }
+    }
+}
+
 const fn works(name: &'static str, command: &'static str, prints: &'static str) -> Step {
     Step { name, tool: "shell", command, file: None, kind: Kind::Works { prints } }
 }
@@ -79,7 +92,7 @@ pub(super) fn in_a_subdirectory() -> Script {
         works(
             "server",
             "python3 -m http.server 8000 --bind 127.0.0.1 >/dev/null 2>&1 & server=$!; \
-             for i in $(seq 900); do test -e asked && break; sleep 0.1; done; cat asked; kill $server",
+             timeout 90 sh -c 'until test -e asked; do sleep 0.1; done'; cat asked; kill $server",
             "it was asked",
         ),
         forbidden("hook", "echo : >@WORK@/.git/hooks/post-commit && echo ma''de", "made", HOOK),
@@ -195,7 +208,7 @@ impl Script {
             };
             set("step", step.name);
             set("tool", step.tool);
-            set("command", step.command);
+            set("command", &step.told());
             if let Some((file, old, new)) = step.file {
                 set("path", file);
                 set("old", old);
