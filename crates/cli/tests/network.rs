@@ -167,7 +167,7 @@ fn ports_are_published_and_reached() {
             for host in ["127.0.0.1", "localhost", "[::1]"] {
                 let fetch = format!("curl -fsS -m 8 --noproxy '' {ask} http://{host}:80/own");
                 let run = bed.sh(&["--reach", "80"], &fetch);
-                assert_eq!(run.ok(), "http 127.0.0.1 GET /own 0", "{fetch}: {run:?}");
+                assert!(run.ok().ends_with(" GET /own 0"), "{fetch}: {run:?}");
                 let run = bed.sh(&["--reach", "7"], &fetch);
                 assert!(run.code != 0 && run.out.is_empty(), "{fetch}: {run:?}");
             }
