@@ -127,6 +127,12 @@ fn ports_are_reached_and_none_is_published() {
         let fetch = "curl -sS -m 8 --noproxy '*' http://127.0.0.1:80/own";
         let run = bed.sh(&[&IN_PLACE[..], &["--reach", "80"]].concat(), fetch);
         assert_eq!(run.ok(), "http 127.0.0.1 GET /own 0", "{run:?}");
+        // By the proxy, too, and no other port.
+        let ask = "curl -fsS -m 8 --noproxy '' -px http://127.0.0.1:1023 http://127.0.0.1:80/own";
+        let run = bed.sh(&[&IN_PLACE[..], &["--reach", "80"]].concat(), ask);
+        assert_eq!(run.ok(), "http 127.0.0.1 GET /own 0", "{run:?}");
+        let run = bed.sh(&[&IN_PLACE[..], &["--reach", "7"]].concat(), ask);
+        assert!(run.code != 0 && run.out.is_empty(), "{run:?}");
         let run = bed.sh(&options(&[]), fetch);
         assert_ne!(run.code, 0, "{run:?}");
         assert!(run.err.contains("hint: palisade run --allow 127.0.0.1"), "{run:?}");
