@@ -255,7 +255,8 @@ impl<'a> Session<'a> {
             Explained::Refusal(words) => {
                 let words = filled(words);
                 let said = format!("palisade: refused: {words} by ");
-                let hint = "hint: palisade agent ";
+                // The command that permits it.
+                let hint = ": palisade agent --";
                 if err.lines().any(|line| line.starts_with(&said) && line.contains(hint)) {
                     return Ok(());
                 }
