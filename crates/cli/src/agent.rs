@@ -2,6 +2,7 @@
 //! `palisade agent`: runs coding agents. An agent is a profile with `[agent]`, opened like every application.
 
 mod known;
+mod learn;
 mod setup;
 
 use crate::agent_install;
@@ -21,7 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 /// The words behind `agent` that are no agents.
-pub(crate) const VERBS: [&str; 6] = ["list", "doctor", "setup", "install", "remove", "help"];
+pub(crate) const VERBS: [&str; 7] = ["list", "doctor", "setup", "learn", "install", "remove", "help"];
 /// The ends of names of variables that hold keys.
 const KEYS: [&str; 4] = ["_KEY", "_TOKEN", "_SECRET", "_PASSWORD"];
 
@@ -40,6 +41,7 @@ Examples:
   palisade agent --allow registry.npmjs.org codex exec 'repair the tests'
   palisade agent setup claude              copy your login into its home, after it was shown
   palisade agent doctor claude             what it has, and what it lacks
+  palisade agent learn claude              a session, and afterwards what its profile lacks
   palisade agent list                      which agents there are"
 )]
 pub(crate) struct Options {
@@ -72,12 +74,17 @@ enum What {
     Install(Box<agent_install::Install>),
     /// Take back what `install` has changed
     Remove(agent_install::Remove),
+    /// Run a session of an agent, and propose what its profile lacks
+    Learn(Box<learn::Options>),
 }
 
 impl Options {
     /// The account of the launch.
     pub(crate) fn account(&self) -> Option<&str> {
-        self.open.launch.account.as_deref()
+        match &self.what {
+            Some(What::Learn(options)) => options.account(),
+            _ => self.open.launch.account.as_deref(),
+        }
     }
 }
 
@@ -95,6 +102,9 @@ pub(crate) fn run(options: &Options, matches: &ArgMatches, arguments: &[OsString
         Some(What::Setup(options)) => verb::finish(false, setup::run(options)),
         Some(What::Install(options)) => agent_install::install(options),
         Some(What::Remove(options)) => agent_install::remove(options),
+        Some(What::Learn(options)) => {
+            learn::run(options, matches.subcommand_matches("learn").unwrap_or(matches), begun)
+        }
     }
 }
 

@@ -37,10 +37,10 @@ impl Home {
 }
 
 /// Makes a plan and applies it. If another sandbox has the home, and the policy says so, the plan is for an overlay.
-pub(crate) fn launch(
+pub(crate) fn launch<T>(
     prepare: impl Fn(Home) -> Result<Plan<'static>, RunError>,
-    apply: impl Fn(&Plan<'_>) -> Result<u8, StartError>,
-) -> Result<u8, RunError> {
+    apply: impl Fn(&Plan<'_>) -> Result<T, StartError>,
+) -> Result<T, RunError> {
     match apply(&prepare(Home::Stated)?) {
         Err(error) if error.wants_overlay() => Ok(apply(&prepare(Home::Overlay)?)?),
         started => Ok(started?),

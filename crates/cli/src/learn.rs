@@ -8,6 +8,7 @@ mod checked;
 mod keep;
 mod verify;
 
+pub(crate) use self::keep::{difference, write};
 use self::verify::Handed;
 pub(crate) use self::verify::second_run as is_second_run;
 use crate::output;

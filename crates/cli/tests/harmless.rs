@@ -56,6 +56,7 @@ const CASES: &[(&str, Shows)] = &[
     ("agent list", Other),
     ("agent doctor {n}", Name),
     ("agent setup {n} --yes", Name),
+    ("agent learn --yes {n}", Name),
     ("run --secrets hide -- true", Other),
     ("learn --yes -o {n}.toml -- sh -c cat·\"$@\"·2>/dev/null sh {h}/{n} {h}/{r}", Name),
     ("learn --name {n} -- true", Name),

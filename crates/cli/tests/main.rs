@@ -9,6 +9,7 @@ mod account;
 mod afterwards;
 mod agent;
 mod agent_install;
+mod agent_learn;
 mod agents;
 mod answers;
 mod applications;

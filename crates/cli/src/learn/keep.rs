@@ -57,7 +57,8 @@ impl Keeping<'_> {
             return Ok(!self.show_only);
         }
         if !self.quiet {
-            output::say(&format!("\n{}", difference(&old, self.text, &shown)));
+            let before = if old.is_empty() { "/dev/null" } else { &shown };
+            output::say(&format!("\n{}", difference(&old, self.text, before, &shown)));
         }
         if self.show_only {
             return Ok(false);
@@ -93,9 +94,8 @@ fn statements(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What changes, as `diff -u` shows it.
-fn difference(old: &str, new: &str, file: &str) -> String {
-    let before = if old.is_empty() { "/dev/null" } else { file };
+/// What changes, as `diff -u` shows it. `before` and `file` are the names of the old and the new text.
+pub(crate) fn difference(old: &str, new: &str, before: &str, file: &str) -> String {
     let mut out = format!("--- {before}\n+++ {file}\n");
     for hunk in palisade_text::diff::hunks(old, new) {
         out.push_str(&format!("{}\n", hunk.header()));
@@ -109,7 +109,7 @@ fn difference(old: &str, new: &str, file: &str) -> String {
 }
 
 /// Replaces a file as a whole: at any moment either the old or the new file exists.
-fn write(file: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn write(file: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     let directory = match file.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_difference_cannot_steer_the_terminal() {
-        let text = difference("", "name = \"\u{1b}[2J\"\n", "f");
+        let text = difference("", "name = \"\u{1b}[2J\"\n", "/dev/null", "f");
         assert_eq!(text, "--- /dev/null\n+++ f\n@@ -0,0 +1 @@\n+name = \"\\u{1b}[2J\"\n");
     }
 

@@ -3,7 +3,9 @@
 
 use crate::plan::Plan;
 use palisade_event::{Detail, Object, Outcome};
-use palisade_policy::network::{HostPattern, Judge, NetworkVerdict, Target};
+use palisade_policy::network::{
+    Fallback, HostPattern, Judge, NetworkRule, NetworkRules, NetworkVerdict, Target,
+};
 use palisade_protocol::network::Told;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -131,6 +133,46 @@ pub fn compare(hosts: &Hosts, before: &Plan<'_>, after: &Plan<'_>) -> Compared {
             .map(|(host, _)| host.clone())
             .collect(),
     }
+}
+
+/// The rules that `stored` lacks for the hosts of a run under `before`: a rule for each host and port that was reached, and
+/// the rule of `before` for an address outside the public internet that a name led to.
+#[must_use]
+pub fn missing(hosts: &Hosts, before: &NetworkRules, stored: &NetworkRules) -> Vec<Target> {
+    let (old, new) = (Judge::new(before), Judge::new(stored));
+    let mut targets: Vec<Target> = Vec::new();
+    let mut add = |target: Target| {
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    };
+    for (host, addresses) in &hosts.reached {
+        // A question about a name has no port. A rule without one would allow all ports.
+        let exact = host.parse::<Target>().ok().filter(|target| target.ports.first == target.ports.last);
+        let Some(target) = exact else { continue };
+        let (port, is_name) = (target.ports.first, matches!(target.host, HostPattern::Name(_)));
+        if !allows(&new, host) {
+            add(target);
+        }
+        for address in addresses.iter().filter(|address| is_name && !leads(&new, **address, port)) {
+            if let Some(rule) = old.leads_to(*address, port).rule {
+                add(rule.target.clone());
+            }
+        }
+    }
+    targets
+}
+
+/// Whether a rule applies to a host that was reached, or to the address that its name led to.
+#[must_use]
+pub fn is_used(hosts: &Hosts, rule: &NetworkRule) -> bool {
+    let alone = NetworkRules { rules: vec![rule.clone()], fallback: Fallback::Deny };
+    let judge = Judge::new(&alone);
+    hosts.reached.iter().any(|(host, addresses)| {
+        let port = name_of(host).map(|target| target.ports.first);
+        let led = |port| addresses.iter().any(|address| judge.leads_to(*address, port).rule.is_some());
+        allows(&judge, host) || port.is_some_and(led)
+    })
 }
 
 /// Whether connections to a host with its port are allowed; for a name, whatever address it leads to.

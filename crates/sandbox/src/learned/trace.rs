@@ -87,6 +87,21 @@ impl AccessTrace {
         self.names.iter().map(String::as_str)
     }
 
+    /// Whether a path, or one below it, was used: read, executed or changed, with success.
+    #[must_use]
+    pub fn used_below(&self, path: &Path) -> bool {
+        let mut below =
+            self.paths.range(path.to_owned()..).take_while(|(other, _uses)| other.starts_with(path));
+        below.any(|(_path, uses)| uses.succeeded())
+    }
+
+    /// The paths that were made, changed, renamed or removed.
+    pub fn changed(&self) -> impl Iterator<Item = &Path> {
+        let paths = self.paths.iter();
+        let changed = [Used::Change, Used::Name, Used::Make];
+        paths.filter(move |(_path, uses)| uses.any(&changed, Came::Done)).map(|(path, _uses)| path.as_path())
+    }
+
     /// Whether nothing has been noted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -102,6 +117,10 @@ impl AccessTrace {
 impl Uses {
     pub(super) fn has(&self, how: Used, came: Came) -> bool {
         self.uses.contains(&(how, came))
+    }
+
+    fn succeeded(&self) -> bool {
+        self.uses.iter().any(|(how, came)| *how != Used::Look && *came == Came::Done)
     }
 
     fn refused(&self) -> bool {
