@@ -70,7 +70,7 @@ fn a_grant_is_proposed_and_used_only_if_it_is_accepted() {
         learn(&place, &[&["--yes"], &grants[..]].concat(), line);
         let text = place.read(PROFILE);
         assert!(text.starts_with("# SPDX-License-Identifier"), "{text}");
-        assert!(text.contains("execute = [\"~/notes\", \"~/data\"]"), "{text}");
+        assert!(text.contains("execute = [\"~/data\", \"~/notes\"]"), "{text}");
         for _cold_and_hot in 0..2 {
             let run = agent(&place, "cd ~/notes; cat a ~/data/a; echo more >c; echo no >~/data/b; ls ~/data");
             assert_eq!(run.out, "note\ndata\na\n", "{run:?}");
@@ -220,6 +220,8 @@ fn the_user_is_asked_about_hosts_and_about_the_profile() {
         install(&place);
         let bed = Bed::new(place);
         let terminal = Terminal::open(&bed.place);
+        // The agent's long path must not break the lines that are waited for.
+        terminal.resize(200, 50);
         let mut command = bed.command(bed.place.binary());
         let line = format!("{FETCH}; curl -fsS -m 20 --noproxy '*' http://denied.example/; true");
         command.args(["agent", "learn", "claude", "sh", "-c", &line]);
