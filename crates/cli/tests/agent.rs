@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests `palisade agent` with a stand-in for an agent: a program of its name that executes its arguments.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, Run, everybody, has, job};
 use std::process::Command;

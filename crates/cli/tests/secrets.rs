@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests `filesystem.secrets`: files that hold secrets are hidden in the project, and in what the user shows besides it.
-#![expect(clippy::unwrap_used, reason = "a test may die of what the machine should give")]
 
 use crate::support::{Place, Run, everybody, has, job};
 

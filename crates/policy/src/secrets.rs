@@ -125,7 +125,7 @@ pub fn evidence(path: &Path) -> Option<Evidence> {
     };
     let settings = || {
         ENDINGS.iter().any(|ending| name.ends_with(ending.as_bytes()))
-            && SETTINGS.iter().any(|word| named(&word))
+            && SETTINGS.iter().any(named)
     };
     found.map(|(_pattern, evidence)| *evidence).or_else(|| settings().then_some(Token))
 }
