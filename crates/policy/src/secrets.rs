@@ -123,10 +123,8 @@ pub fn evidence(path: &Path) -> Option<Evidence> {
     let named = |word: &&str| {
         contains(name, word.as_bytes()) || directory.is_some_and(|above| contains(above, word.as_bytes()))
     };
-    let settings = || {
-        ENDINGS.iter().any(|ending| name.ends_with(ending.as_bytes()))
-            && SETTINGS.iter().any(named)
-    };
+    let settings =
+        || ENDINGS.iter().any(|ending| name.ends_with(ending.as_bytes())) && SETTINGS.iter().any(named);
     found.map(|(_pattern, evidence)| *evidence).or_else(|| settings().then_some(Token))
 }
 
