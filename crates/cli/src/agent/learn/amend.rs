@@ -22,9 +22,7 @@ pub(super) fn amend(text: &str, file: &Path, additions: &Additions) -> Option<St
         amended = insert(&amended, &list)?;
     }
     let found = read(&amended)?;
-    // An empty list of the network is a statement, which an entry would take away. It isn't printed then.
-    let closed = found.settings.closed.len() == wanted.settings.closed.len();
-    (closed && render(&found) == render(&wanted)).then_some(amended)
+    (render(&found) == render(&wanted)).then_some(amended)
 }
 
 /// The text with more entries in one list.
@@ -175,7 +173,6 @@ mod tests {
         for text in [
             "schema = 1\nnetwork = { mode = \"filtered\" }\n",
             "schema = 1\ndescription = \"\"\"\n[network]\n\"\"\"\nnetwork.mode = \"filtered\"\n",
-            "schema = 1\n[network]\nallow = []\n",
             "schema = 1\nnot a profile",
         ] {
             assert_eq!(amended(text, &["b.example:1"], ""), None, "{text}");
