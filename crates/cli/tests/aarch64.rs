@@ -39,6 +39,8 @@ fn program() -> PathBuf {
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("RUSTFLAGS")
+        // rustup's `rustc` would obey the file `rust-toolchain.toml` that some crates have in their directories.
+        .env("RUSTC", Path::new(env!("CARGO")).with_file_name("rustc"))
         .env("CARGO_TARGET_DIR", target())
         .env("CC_aarch64_unknown_linux_musl", compiler.trim())
         .env("AR_aarch64_unknown_linux_musl", "aarch64-linux-gnu-ar")

@@ -4,7 +4,7 @@
 
 use super::{commands, described, root, shell};
 use crate::support::{Place, job, ordinary};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const MANIFEST: &str = "[package]\nname = \"palisade-cli\"\nversion = \"VERSION\"\nedition = \"2021\"\n\n[[bin]]\nname = \"palisade\"\npath = \"main.rs\"\n";
@@ -149,7 +149,9 @@ fn installs_the_package_itself() {
         .env("CARGO_TARGET_DIR", place.home.join("target"))
         // It would ask the index whether a crate has been withdrawn. The crates are those of the tested program, so they
         // are here.
-        .env("CARGO_NET_OFFLINE", "true");
+        .env("CARGO_NET_OFFLINE", "true")
+        // rustup's `rustc` would obey the file `rust-toolchain.toml` that some crates have in their directories.
+        .env("RUSTC", Path::new(env!("CARGO")).with_file_name("rustc"));
     for variable in ["RUSTC_WORKSPACE_WRAPPER", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS"] {
         command.env_remove(variable);
     }
