@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a hook, a wrapped command or a wrapped server isn't made, taken away or started.
 
-use palisade_host::places::TrustError;
+use palisade_host::places::{Distrust, TrustError};
 use palisade_sandbox::error::quoted;
 use palisade_settings::{FileError, RecordError};
 use palisade_text::Show as _;
@@ -191,7 +191,8 @@ impl HookError {
                 format!("look at the place, correct it, then do it again: cat -n {}", shown(path))
             }
             Self::Settings(RecordError::File(FileError::Foreign { path, .. }))
-            | Self::File(FileError::Foreign { path, .. }) => {
+            | Self::File(FileError::Foreign { path, .. })
+            | Self::Distrusted(TrustError::Distrusted { path, reason: Distrust::Owner { .. } }) => {
                 format!("ls -ld {}   # shows the owner, who may change it", shown(path))
             }
             Self::Settings(RecordError::Damaged { path, .. }) => {

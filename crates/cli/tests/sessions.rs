@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod agents;
+mod hooked;
 mod script;
 mod table;
 
@@ -86,22 +87,7 @@ struct Played {
 
 impl<'a> Session<'a> {
     fn new(agent: &'a Agent, installed: &'a Installed, place: Place) -> Self {
-        place.write(".ssh/id_test", "a private key\n");
-        place.write("other/file", "a file of another project\n");
-        place.write("work/.env", "PASSWORD=one\n");
-        place.write("work/.gitignore", ".env\nasked\n__pycache__\n*.sock\n");
-        place.write("work/sub/calc.py", "def add(a, b):\n    return a - b\n");
-        place.write(
-            "work/sub/test.sh",
-            "python3 -c 'import calc; assert calc.add(2, 3) == 5; print(\"pas\" + \"sed\")'\n",
-        );
-        // In the repository, because some agents let git read no configuration of the user's.
-        place.outside("git init -q . && git config user.name Me && git config user.email me@example.org");
-        place.outside("git add . && git commit -qm first && git worktree add -q ~/tree");
-        place.write(&format!(".local/bin/{}", agent.name), "");
-        let link = place.home.join(".local/bin").join(agent.name);
-        std::fs::remove_file(&link).unwrap();
-        std::os::unix::fs::symlink(&installed.program, link).unwrap();
+        make_project(&place, agent, installed);
         Self { agent, installed, bed: Bed::new(place) }
     }
 
@@ -197,14 +183,7 @@ impl<'a> Session<'a> {
         let record = model.record();
         let all = format!("{}, as {}: {ended:?}\n{record}\n{out}\n{err}", self.agent.name, place.name());
         assert!(ended.is_some_and(|status| status.success()), "{all}");
-        let mut results = BTreeMap::new();
-        for line in record.lines() {
-            let line: Value = serde_json::from_str(line).unwrap();
-            if let (Some(step), Some(result)) = (line["step"].as_str(), line["result"].as_str()) {
-                results.insert(step.to_owned(), result.to_owned());
-            }
-        }
-        Played { results, err, all, model }
+        Played { results: model.results(), err, all, model }
     }
 
     /// Checks each step's result. What was refused must work outside; this is tried last, as it changes what was protected.
@@ -277,6 +256,26 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Makes what an agent works on, and what it must not reach; and the link by which the agent is found.
+fn make_project(place: &Place, agent: &Agent, installed: &Installed) {
+    place.write(".ssh/id_test", "a private key\n");
+    place.write("other/file", "a file of another project\n");
+    place.write("work/.env", "PASSWORD=one\n");
+    place.write("work/.gitignore", ".env\nasked\n__pycache__\n*.sock\n");
+    place.write("work/sub/calc.py", "def add(a, b):\n    return a - b\n");
+    place.write(
+        "work/sub/test.sh",
+        "python3 -c 'import calc; assert calc.add(2, 3) == 5; print(\"pas\" + \"sed\")'\n",
+    );
+    // In the repository, because some agents let git read no configuration of the user's.
+    place.outside("git init -q . && git config user.name Me && git config user.email me@example.org");
+    place.outside("git add . && git commit -qm first && git worktree add -q ~/tree");
+    place.write(&format!(".local/bin/{}", agent.name), "");
+    let link = place.home.join(".local/bin").join(agent.name);
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(&installed.program, link).unwrap();
+}
+
 /// A model that follows a script.
 struct Model {
     child: Child,
@@ -287,14 +286,17 @@ struct Model {
 impl Model {
     /// Starts it on the test's host.
     fn start(bed: &Bed, script: &str) -> Self {
-        let place = &bed.place;
+        Self::start_by(bed.command("python3"), &bed.place, script)
+    }
+
+    /// The same by this command of Python's.
+    fn start_by(mut command: Command, place: &Place, script: &str) -> Self {
         let program = place.write("model.py", include_str!("sessions/model.py"));
         let script = place.write("script.json", script);
         let (record, socket) = (place.home.join("record"), place.work.join("model.sock"));
         for former in [&record, &socket] {
             let _none_yet = std::fs::remove_file(former);
         }
-        let mut command = bed.command("python3");
         command.args([&program, &script, &record, &socket]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut port = String::new();
@@ -304,6 +306,18 @@ impl Model {
 
     fn record(&self) -> String {
         std::fs::read_to_string(&self.record).unwrap_or_default()
+    }
+
+    /// What the agent has said of each step.
+    fn results(&self) -> BTreeMap<String, String> {
+        let mut results = BTreeMap::new();
+        for line in self.record().lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            if let (Some(step), Some(result)) = (line["step"].as_str(), line["result"].as_str()) {
+                results.insert(step.to_owned(), result.to_owned());
+            }
+        }
+        results
     }
 }
 

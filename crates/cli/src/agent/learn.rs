@@ -273,7 +273,7 @@ fn propose(options: &Options, profile: &Profile, additions: &Additions) -> Resul
         ));
         return Ok(false);
     };
-    // Whoever is asked has to see what is written.
+    // The user sees what is written before the user is asked.
     if !(launch.quiet && options.yes) {
         output::say(&format!("\n{}", difference(&profile.text, &text, &harmless(&profile.place), &shown)));
     }

@@ -101,7 +101,7 @@ pub(super) const OPENCODE: Agent = Agent {
     package: Package::Npm("opencode-ai"),
     version: "1.18.33",
     settings: ".config/opencode/opencode.json",
-    written: "{\"model\": \"test/test\", \"small_model\": \"test/test\", \"permission\": \"allow\", \"provider\": {\"test\": {\
+    written: "{\"$schema\": \"https://opencode.ai/config.json\", \"model\": \"test/test\", \"small_model\": \"test/test\", \"permission\": \"allow\", \"provider\": {\"test\": {\
               \"npm\": \"@ai-sdk/openai-compatible\", \"name\": \"test\", \
               \"options\": {\"baseURL\": \"http://127.0.0.1:@PORT@/v1\", \"apiKey\": \"key\"}, \
               \"models\": {\"test\": {\"name\": \"test\", \"tool_call\": true}}}}}\n",

@@ -190,6 +190,14 @@ pub(super) fn in_a_worktree() -> Script {
     Script { steps, serves: false }
 }
 
+/// The session of an agent whose commands are confined, and nothing else of it: by `palisade run` without options.
+pub(super) fn hooked() -> Script {
+    const WALLS: [&str; 6] = ["hook", "key", "project", "signal", "namespace", "trace"];
+    let mut steps = vec![works("work", "echo in''side >made && cat made", "inside")];
+    steps.extend(in_a_subdirectory().steps.into_iter().filter(|step| WALLS.contains(&step.name)));
+    Script { steps, serves: false }
+}
+
 /// A text with the names of this place. `@PID@` is left to the model.
 pub(super) fn filled(text: &str, place: &Place, agent: &Agent) -> String {
     text.replace("@HOME@", &place.home.display().to_string())
