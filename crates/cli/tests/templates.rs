@@ -68,7 +68,7 @@ const net = require('net'), os = require('os'), path = require('path');
 /// that isolation up.
 #[test]
 fn playwright_drives_a_browser_by_its_unix_sockets() {
-    if !["agents", "chromium", "userns"].iter().all(|feature| has(feature)) {
+    if !["sessions", "chromium", "userns"].iter().all(|feature| has(feature)) {
         return;
     }
     let place = ordinary();
